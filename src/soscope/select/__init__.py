@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which calls: the language of -e, --from and --to, compiled into what the agent runs."""
+"""Selects calls: compiles the language of -e, --from and --to into rules that the agent runs."""

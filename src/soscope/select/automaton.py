@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile globs and POSIX basic regular expressions into what the agent runs.
+"""Compile globs and POSIX basic regular expressions into automata that the agent runs.
 
-The agent knows no pattern language: a pattern becomes a deterministic automaton over
-bytes (struct sosc_automaton in wire.h) that accepts a whole name. `re` and `fnmatch`
-are not used: they would cost more start-up than the automata do, and the agent could
-not run them.
+The agent knows no pattern language. A pattern becomes a deterministic automaton over bytes
+(struct sosc_automaton in wire.h) that accepts a whole name. `re` and `fnmatch` are not used,
+because they would cost more start-up time than the automata, and the agent could not run them.
 """
 
 from __future__ import annotations
@@ -42,9 +41,10 @@ def compile_bre(pattern: str) -> Automaton:
 class Automaton:
     """A minimal deterministic automaton over bytes.
 
-    `next` has one row of `classes` states for each of `states` states, `class_of` the
-    column of every byte, `accept` one byte per state (1: accepts). State 0 is dead,
-    state 1 the start. Immutable by convention.
+    `next` has a row for each of the `states` states, and a row has a next state for each of the
+    `classes` classes of bytes. `class_of` has the class of every byte. `accept` has one byte for
+    each state, 1 if the state accepts. State 0 is dead, and state 1 is the start. Immutable by
+    convention.
     """
 
     __slots__ = ("accept", "class_of", "classes", "next", "pattern", "states")
@@ -60,7 +60,7 @@ class Automaton:
         self.states = len(accept)
 
     def matches(self, name: bytes) -> bool:
-        """Return whether the whole of `name` matches, as the agent would."""
+        """Return whether the whole of `name` matches, in the same way as the agent."""
         state = dfa.START
         table, classes, class_of = self.next, self.classes, self.class_of
         for byte in name:
@@ -70,7 +70,7 @@ class Automaton:
         return self.accept[state] == 1
 
     def pack(self) -> bytes:
-        """Return struct sosc_automaton with its tables, padded to 4 bytes."""
+        """Return the automaton as struct sosc_automaton with its tables, padded to 4 bytes."""
         cells = self.states * self.classes
         next_size = 2 * cells
         out = b"".join(
@@ -85,7 +85,7 @@ class Automaton:
 
 
 def pack_patterns(patterns: list[Automaton]) -> bytes:
-    """Return the content of SEC_PATTERNS: count, offsets, automata."""
+    """Return the content of SEC_PATTERNS: number of patterns, their offsets, the automata."""
     bodies = [pattern.pack() for pattern in patterns]
     offset = 4 + 4 * len(bodies)
     offsets = []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bracket expressions: `[a-z]`, `[!_]`, `[[:alpha:]]`; globs and regexes share them.
+"""Bracket expressions: `[a-z]`, `[!_]`, `[[:alpha:]]`. Globs and regular expressions share them.
 
-One name is a string of bytes; classes and ranges are those of the C locale (POSIX.1
-base definitions 9.3.5), and a character outside ASCII stands for each of its bytes.
+A name is a string of bytes. Classes and ranges are those of the C locale (POSIX.1 base
+definitions 9.3.5). A character outside ASCII stands for each of its bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from soscope.select.dfa import ANY_BYTE
 
 
 def _span(first: int, last: int) -> int:
-    """Return the set of the bytes from first to last, both included."""
+    """Return the set of the bytes from `first` to `last`, both included."""
     return (1 << last + 1) - (1 << first)
 
 
@@ -37,7 +37,7 @@ CLASSES = {
 
 
 def error(text: bytes, reason: str) -> UsageError:
-    """Make the error for a faulty pattern."""
+    """Return the error for a faulty pattern."""
     return UsageError(f"pattern '{shown(text)}': {reason}", slug="pattern")
 
 
@@ -47,10 +47,10 @@ def shown(text: bytes) -> str:
 
 
 def parse(text: bytes, at: int, *, negations: bytes, escapes: bool) -> tuple[int, int]:
-    """Parse the bracket expression whose `[` is at `at`.
+    """Parse the bracket expression that begins with the `[` at index `at`.
 
-    `negations` are the bytes that may negate it. With `escapes`, a byte behind a backslash is
-    itself. Return the set of bytes and the index after the closing bracket.
+    `negations` are the bytes that may negate it. With `escapes`, a byte after a backslash stands
+    for itself. Return the set of bytes and the index after the closing bracket.
     """
     size = len(text)
     start = at + 1
@@ -62,7 +62,7 @@ def parse(text: bytes, at: int, *, negations: bytes, escapes: bool) -> tuple[int
     while True:
         if at >= size:
             raise error(text, "'[' without ']'")
-        if text[at] == 0x5D and at > start:  # a ] in the first place is itself
+        if text[at] == 0x5D and at > start:  # a ] in first place stands for itself
             at += 1
             break
         if text[at] == 0x5B and text[at + 1 : at + 2] == b":":
@@ -81,7 +81,7 @@ def parse(text: bytes, at: int, *, negations: bytes, escapes: bool) -> tuple[int
 
 
 def _class(text: bytes, at: int) -> tuple[int, int]:
-    """Parse `[:name:]` at `at`."""
+    """Parse the class `[:name:]` at index `at`."""
     end = text.find(b":]", at + 2)
     named = CLASSES.get(text[at + 2 : end]) if end >= 0 else None
     if named is None:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""POSIX basic regular expressions (POSIX.1 base definitions 9.3) as positions.
 
-Understood are `.`, `*`, `[..]`, `\(..\)`, `\{m,n\}`, GNU's `\|`, `\+`, `\?`, `\w \W
-\s \S`, and the anchors `^` and `$` where they are anchors. What is special depends on
-the place, as in glibc: a `*` that has nothing to repeat is an ordinary character.
-Back-references are refused, no automaton can follow them.
+It accepts `.`, `*`, `[..]`, `\(..\)`, `\{m,n\}`, GNU's `\|`, `\+`, `\?`, `\w \W \s \S`, and the
+anchors `^` and `$` where POSIX treats them as anchors. As in glibc, it depends on the place
+whether a character is special: a `*` that has nothing to repeat is an ordinary character.
+Back-references are refused, because no automaton can follow them.
 
-An expression is parsed into a tree of tuples, the tree becomes a network of nodes that
-consume a byte or nothing (Thompson's construction), and what can be reached without
-consuming is collected into the sets of positions that `dfa.py` wants.
+An expression is parsed into a tree. The tree becomes a network of nodes that consume a byte or
+nothing (Thompson's construction). The nodes that can be reached without consuming a byte are
+collected into the sets of positions that `dfa.py` needs.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _SPECIAL = {
     0x53: ANY_BYTE & ~_SPACE,
 }
 
-# What a tree is made of.
+# Kinds of trees.
 SET, CAT, ALT, REPEAT, BEGIN, END = range(6)
 
 
 class Tree:
-    """An expression: a byte of a set, trees in a row or to choose from, a repetition, an anchor.
+    """A part of an expression: a byte set, a sequence, a choice, a repetition, or an anchor.
 
-    `least` and `most` belong to REPEAT; `most` is None where there is no limit.
+    `least` and `most` are the limits of a REPEAT. `most` is None if there is no upper limit.
     """
 
     __slots__ = ("byte_set", "kind", "least", "most", "parts")
@@ -56,12 +56,12 @@ class Tree:
 
 
 def _set(byte_set: int) -> Tree:
-    """Make the tree that takes one byte of a set."""
+    """Return the tree for one byte of a set."""
     return Tree(SET, byte_set=byte_set)
 
 
 def parse(pattern: str) -> Positions:
-    """Parse an expression; UsageError says what is wrong with it."""
+    """Parse an expression. Raises UsageError with the reason if it is faulty."""
     text = pattern.encode("utf-8", "surrogateescape")
     parser = _Parser(text)
     tree = parser.alternatives(0)
@@ -93,7 +93,7 @@ class _Parser:
         if text[self.at : self.at + 1] == b"^":
             self.at += 1
             trees.append(Tree(BEGIN))
-        repeats = -1  # how often the last tree is repeated already; -1: it cannot be
+        repeats = -1  # repetitions of the last tree, -1 if it cannot be repeated
         while self.at < len(text):
             byte = text[self.at]
             pair = text[self.at : self.at + 2]
@@ -121,7 +121,7 @@ class _Parser:
         return trees[0] if len(trees) == 1 else Tree(CAT, trees)
 
     def repetition(self, pair: bytes) -> tuple[int, int | None] | None:
-        """Parse what repeats the tree before it, if there is such a thing here."""
+        """Parse a repetition. Return its limits, None if there is none here."""
         if pair[:1] == b"*":
             self.at += 1
             return 0, None
@@ -190,11 +190,11 @@ class _Parser:
 
 
 class _Network:
-    """Thompson's network: each node takes a byte of its set, or leads on for nothing.
+    """Thompson's network. A node takes a byte of its set, or leads to other nodes without a byte.
 
-    `free[i]` are the nodes that node i leads to without a byte; `sets[i]` is its byte
-    set (0: it takes none), and then its successor is node i + 1 of the construction,
-    kept in `then`. An anchor leads on only at the beginning, or only at the end.
+    `free[i]` are the nodes that node i leads to without a byte. `sets[i]` is the byte set of node
+    i, 0 if it takes no byte. If it takes one, `then[i]` is its successor. The node of an anchor
+    leads on only at the beginning, or only at the end, of a name.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -202,7 +202,7 @@ class _Network:
         self.sets: list[int] = []
         self.then: list[int] = []
         self.free: list[list[int]] = []
-        self.begin: dict[int, int] = {}  # node -> where it leads at the beginning
+        self.begin: dict[int, int] = {}  # node -> its successor at the beginning of a name
         self.end: dict[int, int] = {}
 
     def node(self, byte_set: int = 0, then: int = 0) -> int:
@@ -214,7 +214,7 @@ class _Network:
         return len(self.sets) - 1
 
     def add(self, tree: Tree, after: int) -> int:
-        """Add the tree in front of node `after`; return its entry."""
+        """Add the nodes of a tree in front of node `after`. Return their entry node."""
         kind = tree.kind
         if kind == SET:
             return self.node(tree.byte_set, after)
@@ -272,8 +272,8 @@ class _Network:
         for index, byte_set in enumerate(self.sets):
             if byte_set:
                 takers |= 1 << index
-        # A position is kept for the end, too: which nodes reach the final one when the
-        # name ends here. It is marked with the bit of the final node.
+        # If the name may end after a byte, its follow set has the bit of the final node. These are
+        # the nodes from which the final node can be reached at the end.
         ends = 1 << final
         follow = []
         cache: dict[int, int] = {}
@@ -288,7 +288,10 @@ class _Network:
         )
 
     def _enter(self, node: int, takers: int, final: int, *, beginning: bool) -> int:
-        """Return the positions after a byte that led to `node`, the final one if at the end."""
+        """Return the positions that may come after a byte that led to `node`.
+
+        If the name may end there, the final position is among them.
+        """
         here = self.reach(node, beginning=beginning, end=False) & takers
         if self.reach(node, beginning=beginning, end=True) >> final & 1:
             here |= 1 << final

@@ -1,29 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Names of C++ as they are shown: which linked names `Locker::*` means.
+r"""Names of C++ as they are shown: finds the linked names that `Locker::*` means.
 
-A slot has the linked name, which is made of the same parts: `Locker::depth() const` is
-`_ZNK6Locker5depthEv` (Itanium C++ ABI, "Mangling": <nested-name>, <source-name>, <ctor-dtor-name>,
-<template-args>, <substitution>). So a pattern with `::` becomes a basic regular expression for
-linked names: of the function's name alone, as the types of its parameters are not part of what the
-pattern says. Rust's names of its older scheme have the same shape, and a hash behind the last part.
+A slot has the linked name, which consists of the same parts: `Locker::depth() const` is
+`_ZNK6Locker5depthEv` (Itanium C++ ABI, "Mangling": <nested-name>, <source-name>,
+<ctor-dtor-name>, <template-args>, <substitution>). A pattern with `::` therefore becomes a basic
+regular expression for linked names. It covers only the function's name, because the pattern says
+nothing about the types of the parameters. Names in Rust's older scheme have the same form, with a
+hash behind the last part.
 
-What a template is made for stands between I and E, and may itself have names in it. No regular
-expression counts how deep it is in there: what is between the first I and any E behind it is taken
-for arguments. So arguments in a pattern say nothing, and are left out: `std::vector<int>::at` is
-`std::vector::at`, of all types.
+The arguments of a template are between I and E, and may contain names themselves. A regular
+expression cannot count how deep they are nested. Everything between the first I and any E after
+it is taken as arguments. Arguments in a pattern are therefore ignored: `std::vector<int>::at`
+means `std::vector::at` for all types.
 
-Operators have codes (<operator-name>): `Locker::operator=` is `_ZN6LockeraSERKS_`. A sign may have
-two meanings, which have a code each: `operator-` is both, and `operator*` all operators, as a glob.
-Of conversions (`operator int`) the type is no name, and they are not looked for.
+Operators have codes (<operator-name>): `Locker::operator=` is `_ZN6LockeraSERKS_`. A sign may
+have two meanings, each with its own code. `operator-` means both of them. `operator*` is a glob
+and means all operators. In a conversion (`operator int`) the type is not a name, so conversions
+are not found.
 """
 
 from __future__ import annotations
 
 _SPECIAL = "*?[\\"
-_LENGTH = "[1-9][0-9]*"  # in front of each name
+_LENGTH = "[1-9][0-9]*"  # length in front of each name
 _ARGUMENTS = r"\(I.*E\)\?"
 _TAGS = r"\(B[0-9]\+[a-z0-9_]\+\)\?"  # [abi:cxx11]
-_HASH = r"\(17h[0-9a-f]*\)\?"  # Rust's
+_HASH = r"\(17h[0-9a-f]*\)\?"  # a hash of Rust
 _STRING = r"\(Ss\|St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE\)"
 _OPERATOR = "operator"
 _CODES = {
@@ -39,7 +41,7 @@ _STREAMS = {"ostream": "So", "istream": "Si", "iostream": "Sd"}
 
 
 def is_qualified(text: str) -> bool:
-    """Return whether a glob is for names with a scope: `std::*`.
+    """Return whether a glob is for names with a scope, like `std::*`.
 
     >>> from soscope.select.cxx import is_qualified
     >>> is_qualified("Locker::*"), is_qualified("::open"), is_qualified("open*")
@@ -59,7 +61,7 @@ def linked_pattern(text: str) -> str:
     *scopes, last = parts
     code = _code(last)
     way = r"N[rVK]*[RO]\?"
-    if scopes == ["std"]:  # its functions have no scope around them
+    if scopes == ["std"]:  # functions of std have no N in front
         way = rf"\({way}\)\?"
     said = "_Z" + way
     if scopes[0] == "std":
@@ -89,13 +91,13 @@ def linked_pattern(text: str) -> str:
 
 
 def shown_pattern(text: str) -> str:
-    """Return a glob for the names as they are shown: brackets of an operator are no set."""
+    """Return a glob for the shown names, in which the brackets of an operator are no set."""
     head, operator, behind = text.partition(_OPERATOR)
     return head + operator + behind.replace("[]", "\\[\\]") if operator else text
 
 
 def _without_arguments(text: str) -> str:
-    """Return a pattern without what stands between < and >, unless these are an operator's."""
+    """Return a pattern without the text between < and >, unless < or > is an operator."""
     front, operator, behind = text.rpartition(f"::{_OPERATOR}")
     if not operator or behind[:1].isalnum() or behind[:1] == "_":
         front, operator, behind = text, "", ""
@@ -112,7 +114,7 @@ def _without_arguments(text: str) -> str:
 
 
 def _code(last: str) -> str:
-    """Return the expression for an operator's code, "" for a function of another name."""
+    """Return the expression for an operator's code, "" if the function is no operator."""
     front, _, said = last.replace("\\", "").partition(_OPERATOR)
     return "" if front or said[:1].isalnum() else _CODES.get(said.strip(), "")
 
@@ -122,18 +124,18 @@ def _is_glob(text: str) -> bool:
 
 
 def _name(part: str) -> str:
-    """Return the expression for one part, with its length in front."""
+    """Return the expression for one part of a name, with its length in front."""
     if part == "(anonymous namespace)":
         return "12_GLOBAL__N_1"
     if part == "*":
-        return ".*"  # what has scopes of its own, too
+        return ".*"  # `.*` also matches several scopes
     if not _is_glob(part):
         return f"{len(part.encode())}{_literal(part)}"
     said = _LENGTH
     at = 0
     while at < len(part):
         letter = part[at]
-        # the first letter of a set may be the bracket that ends others
+        # A ] that is the first character of a set does not end it.
         end = part.find("]", at + 2 + (part[at + 1 : at + 2] == "!")) if letter == "[" else -1
         if letter == "*":
             said += ".*"

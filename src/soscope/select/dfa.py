@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make a pattern deterministic and minimal.
+"""Makes a pattern deterministic and minimal.
 
-A pattern comes as *positions*: the places where it consumes a byte, each with the set
-of bytes that it takes and the positions that may come next (`glob.py` and `bre.py` make
-them). Sets of bytes and sets of positions are plain ints used as bit sets, because that
-makes the construction quick enough to be on the way of every start.
+A pattern comes as *positions*. A position is a place at which the pattern consumes a byte, with
+the set of bytes that it takes and the set of positions that may come next (`glob.py` and `bre.py`
+make them). Sets of bytes and sets of positions are plain ints used as bit sets. This makes the
+construction fast enough for every start of soscope.
 
-What a pattern may cost is bounded: above `MAX_STATES` states, or after `MAX_WORK`
-steps, it is refused.
+The cost of a pattern is limited. It is refused above `MAX_STATES` states, or after `MAX_WORK`
+steps.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from soscope.errors import UsageError
 
 MAX_STATES = 4096
-MAX_CELLS = 1 << 18  # of the table: states times classes of bytes
+MAX_CELLS = 1 << 18  # of the table: states times classes
 MAX_WORK = 1 << 21  # steps of the construction, about a second
 
 DEAD = 0  # the state from which nothing is accepted
@@ -23,17 +23,17 @@ START = 1
 
 ANY_BYTE = (1 << 256) - 1
 
-# class of each byte, number of classes, next state by state and class, accept by state
+# (class of each byte, number of classes, next state by state and class, accept by state)
 Tables = tuple[bytes, int, list[int], bytes]
 
 
 class Positions:
-    """A pattern as positions, ready to be made deterministic.
+    """A pattern as positions, from which `build` makes an automaton.
 
-    `sets[i]` are the bytes that position i takes and `follow[i]` the positions that may
-    come after it, `first` those that may come first; `accept` are positions that stand
-    for the end of the name (their byte set is 0). `first_accepts` says that the empty
-    name matches.
+    `sets[i]` is the set of bytes that position i takes, and `follow[i]` is the set of positions
+    that may come after it. `first` is the set of positions that may come first. `accept` is the
+    set of positions that stand for the end of the name, and their byte sets are 0. If
+    `first_accepts` is set, the empty name matches.
     """
 
     __slots__ = ("accept", "first", "first_accepts", "follow", "pattern", "sets")
@@ -57,7 +57,7 @@ class Positions:
 
 
 def too_complex(pattern: str) -> UsageError:
-    """Make the error for a pattern that costs too much."""
+    """Return the error for a pattern that costs too much."""
     return UsageError(
         f"pattern '{pattern}': too complex",
         hint=f"its automaton would need more than {MAX_STATES} states; use several simpler ones",
@@ -66,7 +66,7 @@ def too_complex(pattern: str) -> UsageError:
 
 
 def build(positions: Positions) -> Tables:
-    """Return the tables of a pattern; UsageError if they cost too much."""
+    """Return the tables of a pattern. Raises UsageError if they cost too much."""
     class_of, members = _byte_classes(positions.sets)
     rows, accept = _subsets(positions, members)
     table, accepts = _minimal(rows, accept)
@@ -74,9 +74,10 @@ def build(positions: Positions) -> Tables:
 
 
 def literal(pattern: str, text: bytes) -> Tables:
-    """Return the tables of a pattern that is nothing but `text`; UsageError if they cost too much.
+    """Return the tables of a pattern that is the plain text `text`.
 
-    They need no construction: each prefix is a state. Most patterns are names.
+    They need no construction, because each prefix is a state. Most patterns are plain names.
+    Raises UsageError if the tables cost too much.
     """
     class_of = bytearray(256)
     for number, byte in enumerate(dict.fromkeys(text), 1):
@@ -91,10 +92,10 @@ def literal(pattern: str, text: bytes) -> Tables:
 
 
 def _byte_classes(sets: list[int]) -> tuple[bytearray, list[int]]:
-    """Group the bytes that no set tells apart.
+    """Group the bytes that no set distinguishes into classes.
 
-    Return the class of every byte and, by class, the bit set of the positions that
-    take its bytes. Class 0 is the one with the most bytes.
+    Return the class of every byte and, by class, the bit set of the positions that take its
+    bytes. Class 0 is the class with the most bytes.
     """
     distinct: dict[int, int] = {}  # byte set -> positions
     for index, byte_set in enumerate(sets):
@@ -126,7 +127,11 @@ def _byte_classes(sets: list[int]) -> tuple[bytearray, list[int]]:
 
 
 def _subsets(positions: Positions, members: list[int]) -> tuple[list[list[int]], list[bool]]:
-    """Follow all sets of positions that can be reached; rows[0] is the dead state."""
+    """Follow all sets of positions that can be reached. Return rows and accept flags.
+
+    Each set is a state, and its row has the next state for each class. The first row is the dead
+    state's.
+    """
     follow, end = positions.follow, positions.accept
     classes = len(members)
     work = MAX_WORK
@@ -135,7 +140,7 @@ def _subsets(positions: Positions, members: list[int]) -> tuple[list[list[int]],
     sets = [0, positions.first]
     rows: list[list[int]] = [[DEAD] * classes]
     accept = [False, positions.first_accepts]
-    # The start is entered once only: anchors may make it unlike any later set.
+    # The start is entered only once, because anchors may make it differ from all later sets.
     state = START
     while state < len(sets):
         here = sets[state]
@@ -166,7 +171,7 @@ def _subsets(positions: Positions, members: list[int]) -> tuple[list[list[int]],
 
 
 def _distances(rows: list[list[int]], accept: list[bool]) -> list[int]:
-    """Return for each state how many bytes the shortest accepted rest has; -1: none."""
+    """Return the length of the shortest rest that each state accepts, -1 if there is none."""
     before: list[list[int]] = [[] for _ in rows]
     for state, row in enumerate(rows):
         for target in set(row):
@@ -186,11 +191,11 @@ def _distances(rows: list[list[int]], accept: list[bool]) -> list[int]:
 def _minimal(rows: list[list[int]], accept: list[bool]) -> tuple[list[int], bytes]:
     """Merge states that accept the same rests (Moore's algorithm).
 
-    It starts from the states' distances to acceptance instead of from accept alone:
-    that is as sound, and a pattern that is mostly literal is finished at once.
+    The first partition is by the states' distances to acceptance, instead of by accept alone.
+    This is correct as well, and a pattern that is mostly literal needs no refinement.
     """
     block = _distances(rows, accept)
-    block = [distance + 1 for distance in block]  # the dead ones are block 0
+    block = [distance + 1 for distance in block]  # dead states are in block 0
     count = len(set(block))
     while count < len(rows):
         signatures: dict[tuple[int, ...], int] = {}
@@ -202,8 +207,8 @@ def _minimal(rows: list[list[int]], accept: list[bool]) -> tuple[list[int], byte
         if len(signatures) == count:
             break
         count = len(signatures)
-    # Number the blocks: dead 0, start 1, then as met. The start keeps a state of its
-    # own even if nothing matches and it is as dead as state 0.
+    # Number the blocks: the dead state is 0, the start is 1, the others follow in order. The start
+    # keeps a number of its own even if nothing matches and it is as dead as state 0.
     number = {block[DEAD]: DEAD}
     if block[START] != block[DEAD]:
         number[block[START]] = START

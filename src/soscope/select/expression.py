@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Parse ltrace's filter expressions (ltrace(1), "FILTER EXPRESSIONS").
+r"""Parses ltrace's filter expressions (ltrace(1), "FILTER EXPRESSIONS").
 
     [+-]SYMBOL@CALLER[+-]SYMBOL@CALLER…
 
-A rule without sign adds. If the first rule has a minus, everything is added before it.
-Both patterns are globs on the whole name (`^` in front and `$` behind say the same, as
-ltrace(1) has them), or POSIX basic expressions between slashes;
-`/x@y/` is short for `/x/@/y/`; a missing pattern is `*`. The image is the *caller*, by
-its soname (else its file name); a pattern that begins with a slash and is no regular
-expression is a path; `MAIN` is the program itself.
+A rule without a sign adds calls. If the first rule has a minus, all calls are added before it.
+Both patterns are globs for the whole name, or POSIX basic regular expressions between slashes. A
+`^` in front of a glob and a `$` behind it change nothing, as in ltrace(1). `/x@y/` is short for
+`/x/@/y/`. A missing pattern is `*`. The image is the *caller*. It is matched by its soname, or by
+its file name if it has none. A pattern that begins with a slash and is no regular expression is a
+path. `MAIN` is the program itself.
 
-Beyond ltrace: `%mem` is a set of functions. A comma separates like a plus, as strace's users
-write, and may be followed by a sign; between slashes, in brackets and after a backslash,
-signs, commas and at-signs have no special meaning (`@libstdc\+\+*`); in a path, neither has a
-sign that a slash follows later (`@/usr/lib/x86_64-linux-gnu/libc.so.6`), unless that slash begins
-the regular expression of another rule (`@/lib/libc.so.6-*+/mem.*/`).
+Beyond ltrace, `%mem` is a set of functions. A comma separates rules like a plus, as in strace,
+and a sign may follow it. Signs, commas and at-signs have no special meaning between slashes, in
+brackets, and after a backslash (`@libstdc\+\+*`). In a path, a sign has no special meaning if a
+slash follows later (`@/usr/lib/x86_64-linux-gnu/libc.so.6`), unless that slash begins the regular
+expression of another rule (`@/lib/libc.so.6-*+/mem.*/`).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ MAIN = "MAIN"
 
 
 class Pattern:
-    """One pattern as the user wrote it; `text` is without the slashes of a regex.
+    """One pattern as the user wrote it. `text` has no slashes around a regular expression.
 
-    `members` is what matches the functions of a set, None as long as nobody has looked it up.
+    `members` matches the functions of a set. It is None until the set was looked up.
     """
 
     __slots__ = ("is_regex", "members", "text")
@@ -43,27 +43,27 @@ class Pattern:
 
     @property
     def is_any(self) -> bool:
-        """Return whether it matches every name."""
+        """Return whether the pattern matches every name."""
         return self.text in ("", "*") and not self.is_regex
 
     @property
     def is_path(self) -> bool:
-        """Return whether, as a pattern for an image, it is matched with the path."""
+        """Return whether the pattern, if it is for an image, is matched with the image's path."""
         return self.text.startswith("/") and not self.is_regex
 
     @property
     def is_main(self) -> bool:
-        """Return whether, as a pattern for an image, it is the program itself."""
+        """Return whether the pattern, if it is for an image, stands for the program itself."""
         return self.text == MAIN and not self.is_regex
 
     @property
     def is_set(self) -> bool:
-        """Return whether, as a pattern for a symbol, it names a set of functions: %mem."""
+        """Return whether the pattern, if it is for a symbol, names a set of functions like %mem."""
         return self.text.startswith("%") and not self.is_regex
 
     @property
     def is_plain(self) -> bool:
-        """Return whether it is one name, nothing in it being special."""
+        """Return whether the pattern is one plain name without special characters."""
         return not self.is_regex and not self.is_set and not any(c in self.text for c in "*?[\\")
 
 
@@ -71,7 +71,7 @@ ANY = Pattern("*")
 
 
 class Rule:
-    """One rule of a chain; `word` is how the user wrote it, "" for the implied one."""
+    """One rule of a chain. `word` is the text that the user wrote, "" for the implied rule."""
 
     __slots__ = ("caller", "include", "symbol", "word")
 
@@ -85,8 +85,8 @@ class Rule:
 def parse(expression: str) -> list[Rule]:
     """Parse one argument of `-e` into the rules of a chain, in order.
 
-    Raises UsageError for an empty rule (`a++b`) or a regular expression without its
-    second slash. The patterns themselves are not looked into.
+    Raises UsageError for an empty rule (`a++b`) or a regular expression without its second slash.
+    Errors in the patterns themselves are not found here.
     """
     rules: list[Rule] = []
     if expression.startswith("-"):
@@ -117,14 +117,14 @@ def parse(expression: str) -> list[Rule]:
 
 
 def parse_image(text: str) -> Pattern:
-    """Parse a whole word as the pattern of an image, as --from and --to take it."""
+    """Parse an argument of --from or --to as the pattern of an image."""
     if len(text) > 1 and text[0] == text[-1] == "/":
         return Pattern(text[1:-1], is_regex=True)
     return Pattern(text)
 
 
 def split_commas(text: str) -> list[str]:
-    """Split at the commas that are not in a regular expression or in brackets."""
+    """Split at the commas that are neither in a regular expression nor in brackets."""
     words = []
     at = 0
     while at < len(text):
@@ -140,7 +140,7 @@ def split_commas(text: str) -> list[str]:
 
 
 def _rule(text: str, at: int) -> tuple[Pattern, Pattern, int]:
-    """Parse SYMBOL@CALLER; return both patterns and where the rule ends."""
+    """Parse SYMBOL@CALLER. Return both patterns and the index of the rule's end."""
     if text.startswith("/", at):
         end = _slash(text, at + 1)
         if end < 0:
@@ -169,7 +169,7 @@ def _rule(text: str, at: int) -> tuple[Pattern, Pattern, int]:
 
 
 def _caller(text: str, at: int) -> tuple[Pattern, int]:
-    """Parse what follows the at-sign."""
+    """Parse the caller behind the at-sign. Return its pattern and the index of its end."""
     if not text.startswith("/", at):
         end = _glob_end(text, at, "+-,")
         return Pattern(text[at:end] or "*"), end
@@ -185,22 +185,25 @@ def _caller(text: str, at: int) -> tuple[Pattern, int]:
 
 
 def _inside_path(text: str, at: int) -> bool:
-    """Return whether a path goes on behind the sign in front of `at`: a slash of it follows."""
+    """Return whether a path continues behind the sign in front of `at`, as a slash follows."""
     slash = text.find("/", at, _glob_end(text, at, "@,"))
     if slash <= at:
         return False
     end = _slash(text, slash + 1) if text[slash - 1] in "+-" else -1
-    # Behind another sign, it begins a regular expression if that has an end.
+    # A slash right behind another sign begins a regular expression, if that has an end.
     return end < 0 or text[end + 1 : end + 2] not in ("", "@", "+", "-", ",")
 
 
 def _regex_or_any(text: str) -> Pattern:
-    """Make the pattern of a regular expression; an empty one is no restriction."""
+    """Return the pattern of a regular expression. An empty one matches every name."""
     return Pattern(text, is_regex=True) if text else ANY
 
 
 def _must_end(text: str, at: int, enders: str) -> int:
-    """Check that a rule, or its symbol, ends after a closing slash."""
+    """Return `at` if a rule, or its symbol, ends there. Otherwise raise UsageError.
+
+    It is called for the index after the closing slash of a regular expression.
+    """
     if at < len(text) and text[at] not in enders:
         raise UsageError(
             f"filter expression '{text}': '{text[at:]}' after a regular expression",
@@ -211,15 +214,15 @@ def _must_end(text: str, at: int, enders: str) -> int:
 
 
 def _slash(text: str, at: int) -> int:
-    """Return where the next slash is that ends a regular expression, else -1."""
+    """Return the index of the next slash that ends a regular expression, -1 if there is none."""
     end = _glob_end(text, at, "/", escapes=False)
     return end if end < len(text) else -1
 
 
 def _glob_end(text: str, at: int, enders: str, *, escapes: bool = True) -> int:
-    """Return the index of the next of `enders` outside brackets and escapes, else the end.
+    """Return the index of the next of `enders` outside brackets and escapes, or the end.
 
-    `escapes`: a backslash is one in brackets, too, as in globs.
+    With `escapes`, a backslash escapes in brackets, too, as in globs.
     """
     size = len(text)
     while at < size:
@@ -235,7 +238,7 @@ def _glob_end(text: str, at: int, enders: str, *, escapes: bool = True) -> int:
 
 
 def _without_escapes(text: str, at: int) -> str:
-    """Return `text` with other characters for each backslash from `at` on and what it is for."""
+    """Return `text` with `__` for each backslash and the character behind it, from `at` on."""
     while (at := text.find("\\", at)) >= 0:
         text = text[:at] + "__" + text[at + 2 :]
         at += 2
@@ -243,11 +246,11 @@ def _without_escapes(text: str, at: int) -> str:
 
 
 def _bracket_end(text: str, at: int, *, escapes: bool) -> int:
-    """Return the index of the bracket that closes the one at `at`; `at` if none does."""
+    """Return the index of the bracket that closes the one at `at`, or `at` if there is none."""
     first = at + 1
     if text[first : first + 1] in ("!", "^"):
         first += 1
-    if escapes:  # what a backslash makes ordinary closes nothing
+    if escapes:  # an escaped bracket closes nothing
         text = _without_escapes(text, first)
     end = text.find("]", first + 1)
     # In [[:alpha:]_] the first ] belongs to the class.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose slots: from `-e`, `--from` and `--to` to the rules that the agent runs.
+"""Selects slots: compiles `-e`, `--from` and `--to` into the rules that the agent runs.
 
-A slot is chosen when one of the `-e` chains marks it (any slot, where there is no -e),
-when its caller is one of --from's images (where there is one), and when its callee is
-one of --to's. Without any of the three, the program's own calls are chosen.
+A slot is selected if each option that was given selects it. `-e` selects a slot if one of the
+chains includes it. `--from` selects a slot if its caller is one of the images, and `--to` if its
+callee is one. If none of the three was given, the program's own calls are selected.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     Sets = Callable[[], dict[str, Automaton]]
     Compile = Callable[[Pattern], Automaton]
 
-Image = tuple[str, str, bool]  # its name and path; whether it is the program
+Image = tuple[str, str, bool]  # (name, path, whether it is the program)
 
 
 class Word:
-    """What the user wrote for one rule: `option`, `text`, and the patterns of the rule.
+    """The origin of one rule: the option, the text that the user wrote, and the rule's patterns.
 
-    `text` is "" for a rule that nobody wrote.
+    `text` is "" for a rule that is implied.
     """
 
     __slots__ = ("image", "kind", "option", "symbol", "text")
@@ -50,10 +50,11 @@ class Word:
 class Selection:
     """A compiled filter.
 
-    `patterns` go into SEC_PATTERNS (others may be appended), `rules` is the content of
-    SEC_RULES and `words` says for each of its rules where it came from. `names_caller`:
-    the user said something of callers or callees, so a line of text names the caller.
-    `by_image`: all callers were asked for, so a summary has a row for each pair.
+    `patterns` is the content of SEC_PATTERNS, and others may be appended. `rules` is the content
+    of SEC_RULES, and `words` has the origin of each of these rules. `names_caller` is set if the
+    user mentioned callers or callees, so that a line of text has the caller. `by_image` is set if
+    the user asked for all callers, so that a summary has a row for each pair of images and each
+    function.
     """
 
     __slots__ = ("by_image", "names_caller", "patterns", "rules", "words")
@@ -66,7 +67,7 @@ class Selection:
         self.by_image = by_image
 
     def unmatched(self, matched: Iterable[int]) -> list[Word]:
-        """Return the words that matched nothing; `matched` counts what each rule matched."""
+        """Return the words that matched nothing. `matched` has the matches of each rule."""
         pairs = zip(self.words, matched, strict=False)
         return [word for word, count in pairs if word.text and not count]
 
@@ -81,9 +82,10 @@ def compile_selection(
 ) -> Selection:
     """Compile the arguments of all `-e`, `--from` and `--to`, in their order.
 
-    `sets` returns what matches the functions of each set that an expression may name; it is asked
-    where one does. `is_exact`: names mean no twins, as code that knows functions by name is to
-    have these. Raises UsageError for a faulty expression or pattern.
+    `sets` returns an automaton for the functions of each set that an expression may name. It is
+    called only if an expression names a set. With `is_exact`, a name does not also mean its
+    twins. Code that needs certain functions by name uses that. Raises UsageError for a faulty
+    expression or pattern.
     """
     from_words = [word for text in from_ or () for word in expression.split_commas(text)]
     to_words = [word for text in to or () for word in expression.split_commas(text)]
@@ -115,11 +117,11 @@ def compile_selection(
 
 
 class _Compiler:
-    """Collects rules, and each different pattern once."""
+    """Collects rules and patterns, without duplicates of patterns."""
 
     def __init__(self, chosen: Selection, compile_: Compile) -> None:
         self.chosen = chosen
-        self.compile = compile_  # of patterns for functions
+        self.compile = compile_  # compiles patterns for functions
         self.packed: list[bytes] = []
         self.numbers: dict[tuple[str, bool, Compile], int] = {}
 
@@ -153,7 +155,7 @@ class _Compiler:
 def compile_symbol(pattern: Pattern) -> Automaton:
     """Compile a pattern for functions.
 
-    `open` means `__open_2`, too (select/twins.py), and `Locker::*` names as they are linked
+    `open` also means `__open_2` (select/twins.py), and `Locker::*` also means linked names
     (select/cxx.py).
     """
     if pattern.members is not None:
@@ -169,21 +171,21 @@ def compile_symbol(pattern: Pattern) -> Automaton:
             try:
                 return either(shown, compile_bre(cxx.linked_pattern(text)))
             except UsageError:
-                raise too_complex(text) from None  # nobody has written the other pattern
+                raise too_complex(text) from None  # not the pattern that the user wrote
     return compile_names_of(text)
 
 
 def compile_pattern(pattern: Pattern) -> Automaton:
-    """Compile a pattern for images; a glob may have the anchors of a regular expression, too."""
+    """Compile a pattern for images. A glob may have the anchors of a regular expression, too."""
     if pattern.is_regex:
         return compile_bre(pattern.text)
     return compile_glob(without_anchors(pattern.text))
 
 
 def without_anchors(text: str) -> str:
-    """Return a glob without `^` and `$` at its ends: it is for whole names anyway.
+    """Return a glob without `^` and `$` at its ends, because a glob is for whole names anyway.
 
-    As in ltrace(1), ^MAIN is an image that is called MAIN.
+    As in ltrace(1), ^MAIN is an image with the name MAIN.
     """
     text = text.removeprefix("^")
     if text.endswith("$") and not text.endswith("\\$"):
@@ -218,7 +220,7 @@ def chooses(
     caller_is_main: bool = False,
     callee_is_main: bool = False,
 ) -> bool:
-    """Return whether a slot is chosen; the agent's own decision, in words of Python."""
+    """Return whether a slot is selected. The agent decides in the same way."""
     matches = rules_matched(
         selection,
         symbol,
@@ -244,7 +246,7 @@ def chooses(
 
 
 def rules_matched(selection: Selection, symbol: str, caller: Image, callee: Image) -> list[bool]:
-    """Say of each rule whether it is about a slot, whatever it says of it."""
+    """Return for each rule whether its patterns match a slot. Its kind does not matter."""
     return [
         _rule_matches(selection, index, symbol, callee if word.kind == layout.RULE_TO else caller)
         for index, word in enumerate(selection.words)
@@ -270,7 +272,7 @@ def _rule(selection: Selection, index: int) -> tuple[int, int, int, int]:
 
 
 def _matches(selection: Selection, number: int, name: str) -> bool:
-    """Match a name with a pattern by its number."""
+    """Return whether a name matches the pattern with this number."""
     if number == layout.PATTERN_ANY:
         return True
     return selection.patterns[number].matches(name.encode("utf-8", "surrogateescape"))

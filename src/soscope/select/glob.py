@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shell patterns as positions: `*`, `?`, `[..]`, and `\\` in front of any byte, in brackets too.
+"""Shell patterns as positions: `*`, `?`, `[..]`, and a backslash in front of any byte.
 
-No byte is special to `*` and `?`, neither a leading dot nor a slash (symbols and
-sonames are not paths). `[^..]` negates like `[!..]`, as in glibc.
+A backslash also escapes in brackets. `*` and `?` match every byte, also a leading dot and a
+slash, because symbols and sonames are not paths. `[^..]` negates like `[!..]`, as in glibc.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from soscope.select.dfa import ANY_BYTE, Positions
 
 _STAR = -1
 _SPECIAL = frozenset(b"*?[\\")
-_MOST_BYTES = 255  # different ones, beside which there are others
+_MOST_BYTES = 255  # more would leave no class for other bytes
 
 
 def literal(pattern: str) -> bytes | None:
-    """Return the only name that a glob matches, None where there may be more."""
+    """Return the only name that a glob matches, None if it may match several."""
     text = pattern.encode("utf-8", "surrogateescape")
     different = set(text)
     return text if different.isdisjoint(_SPECIAL) and len(different) <= _MOST_BYTES else None
 
 
 def parse(pattern: str) -> Positions:
-    """Parse a glob; UsageError if a bracket is not closed."""
+    """Parse a glob. Raises UsageError if a bracket is not closed."""
     tokens = _tokens(pattern.encode("utf-8", "surrogateescape"))
     size = len(tokens)
-    # Position `size` is the end. A star is a position that takes any byte and may be
-    # skipped, so entering one means entering what follows it, too.
+    # Position `size` is the end. A star is a position that takes any byte and may be skipped. To
+    # enter it is therefore to enter the position after it, too.
     enter = [0] * size + [1 << size]
     for index in range(size - 1, -1, -1):
         enter[index] = 1 << index
@@ -48,7 +48,7 @@ def parse(pattern: str) -> Positions:
 
 
 def _tokens(text: bytes) -> list[int]:
-    """Return one byte set for each position, `_STAR` for any number of stars."""
+    """Return one byte set for each position. A run of stars is one `_STAR`."""
     tokens: list[int] = []
     at, size = 0, len(text)
     while at < size:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile a list of names to one automaton: hundreds of them, which no expression may have."""
+"""Compiles a list of names to one automaton. A list may have hundreds of names."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_ALL = b"*"  # what may still come: anything
+_ALL = b"*"  # any rest is accepted
 _ANYTHING = frozenset((_ALL,))
 
 
 def compile_names(names: Iterable[str], text: str = "") -> Automaton:
-    """Compile names, which stand for themselves; one that ends in `*` is for all that begin so.
+    """Compile a list of names. A name that ends in `*` stands for all names that begin like it.
 
-    `text` is what the user wrote for them.
+    All other characters stand for themselves. `text` is the pattern that the user wrote for the
+    names.
     """
     wanted = frozenset(name.encode("utf-8", "surrogateescape") for name in names)
     letters = sorted({byte for name in wanted for byte in name})
@@ -25,11 +26,12 @@ def compile_names(names: Iterable[str], text: str = "") -> Automaton:
     for number, byte in enumerate(letters, 1):
         class_of[byte] = number
     classes = len(letters) + 1
-    # A state is what may still come; names that end alike share the states of their end.
+    # A state is the set of rests that it accepts. Names with the same end share the states of the
+    # end.
     states = {frozenset[bytes](): 0, wanted: START}
     rows: list[frozenset[bytes]] = [frozenset(), wanted]
     table: list[int] = []
-    for number, rest in enumerate(rows):  # which grows
+    for number, rest in enumerate(rows):  # the list grows meanwhile
         if rest == _ANYTHING:
             table += [number] * classes
             continue
@@ -38,7 +40,7 @@ def compile_names(names: Iterable[str], text: str = "") -> Automaton:
             if name:
                 following.setdefault(name[0], set()).add(name[1:])
         row = [0] * classes
-        for byte, tails in sorted(following.items()):  # every build makes the same of them
+        for byte, tails in sorted(following.items()):  # all runs make the same table
             key = _ANYTHING if _ALL in tails else frozenset(tails)
             if key not in states:
                 states[key] = len(rows)
@@ -50,7 +52,7 @@ def compile_names(names: Iterable[str], text: str = "") -> Automaton:
 
 
 def either(first: Automaton, second: Automaton) -> Automaton:
-    """Return what accepts the names of both."""
+    """Return an automaton that accepts the names that either of two automata accepts."""
     pairs: dict[tuple[int, int], int] = {}
     class_of = bytearray(256)
     for byte in range(256):
@@ -59,7 +61,7 @@ def either(first: Automaton, second: Automaton) -> Automaton:
     states = {(0, 0): 0, (START, START): START}
     rows = list(states)
     table: list[int] = []
-    for left, right in rows:  # which grows
+    for left, right in rows:  # the list grows meanwhile
         for mine, other in pairs:
             key = (
                 first.next[left * first.classes + mine],

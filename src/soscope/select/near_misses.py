@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that a misspelt one may have been meant to be."""
+"""Finds the names that a user may have meant with a misspelt one."""
 
 from __future__ import annotations
 
-MOST_MISSES = 3  # near misses that are named
-MOST_NAMES = 20_000  # names that are compared: difflib needs about 5 µs each
+MOST_MISSES = 3  # near misses that are printed
+MOST_NAMES = 20_000  # names that are compared. difflib needs about 5 µs for each
 
 
 def near_misses(name: str, candidates: list[str]) -> list[str]:
-    """Return up to three of the candidates that `name` may have been meant to be.
+    """Return up to three of the candidates that the user may have meant with `name`.
 
-    First those that differ in case, are a C++ name with this identifier or what a C library's
-    headers make of it (`__isoc99_sscanf`, `__printf_chk`), or begin with it; then those that are
-    alike letter by letter.
+    First come candidates that differ only in case, that are a C++ name with this identifier, that
+    are a name which the headers of a C library substitute (`__isoc99_sscanf`, `__printf_chk`), or
+    that begin with it. Then come candidates with similar letters.
     """
-    if len(name) < 2:  # one letter is like everything
+    if len(name) < 2:  # a single letter resembles everything
         return []
     folded = name.casefold()
     mangled = f"{len(name)}{name}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words of a condition: numbers with units, texts, names, operators."""
+"""The tokens of a condition: numbers with units, texts, names, operators."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import re
 from soscope.errors import UsageError
 
 NUMBER = "number"
-TEXT = "text"  # in quotation marks
+TEXT = "text"  # a text in quotation marks
 NAME = "name"
-CONSTANT = "constant"  # a name in capitals: it stands for itself
+CONSTANT = "constant"  # a name in capitals, which stands for itself
 OPERATOR = "operator"
 END = "end"
 
@@ -32,7 +32,7 @@ _UNITS = {
 
 
 class Token:
-    """One word: what it is, how it is written, and its value where it is a number."""
+    """One token: its kind, its text, and its value if it is a number."""
 
     __slots__ = ("kind", "text", "value")
 
@@ -43,7 +43,7 @@ class Token:
 
 
 def tokens_of(text: str) -> list[Token]:
-    """Return the words of a condition, the last one of kind END. Raises UsageError."""
+    """Return the tokens of a condition. The last one has the kind END. Raises UsageError."""
     tokens = []
     at, end = 0, len(text.rstrip())
     while at < end:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names under which programs call a function of glibc that its headers call by another one.
+"""Other names under which programs call a function of glibc, because its headers rename it.
 
 A program that calls `open` may call `__open_2` (_FORTIFY_SOURCE), `open64` (large files) or
-`__open` (an alias). Who names `open` means all of these. Who names `__open_2` means this one.
-
-Other libraries may have functions `encode` and `encode64`, which are two. So each rule is for the
-functions of its list. `tests/unit/select/test_twins.py` compares the lists with what the C
-libraries of the machine export.
+`__open` (an alias). If the user names `open`, all of these are meant. If the user names
+`__open_2`, only this one is meant. Other libraries may have two different functions `encode` and
+`encode64`, so each rule applies only to the functions of its list.
+`tests/unit/select/test_twins.py` compares the lists with the exports of the machine's C
+libraries.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ _OF_STDIO = """
 
 _RULES = (
     ("{}64", _LARGE),
-    ("__{}64", _TIME),  # on 32 bits, as the next
+    ("__{}64", _TIME),  # on 32 bits, like the next rule
     (
         "__{}_time64",
         _TIME + "fstat64 fstatat64 ftw64 glob64 globfree64 lstat64 nftw64 stat64",
@@ -141,11 +141,11 @@ _RULES = (
     ("__isoc23_{}", _SCANF + _NUMBERS),
     ("__{}_internal", _INTERNAL),
     ("__{}_finite", _FINITE),
-    ("__{}ieee128", _LONG_DOUBLE),  # PowerPC, as the next two
+    ("__{}ieee128", _LONG_DOUBLE),  # PowerPC, like the next three rules
     ("__{}_chkieee128", _LONG_DOUBLE),
     ("__isoc99_{}ieee128", _SCANF),
     ("__isoc23_{}ieee128", _SCANF),
-    ("__nldbl_{}", _LONG_DOUBLE),  # -mlong-double-64, as the next two
+    ("__nldbl_{}", _LONG_DOUBLE),  # -mlong-double-64, like the next two rules
     ("__nldbl___{}_chk", _LONG_DOUBLE),
     ("__nldbl___isoc99_{}", _SCANF),
     ("__{}", _UNDERSCORED),
@@ -160,11 +160,11 @@ _RULES = (
     ("__sysv_{}", "signal"),
 )
 _OTHERS = {
-    "adjtimex": "___adjtimex64",  # on 32 bits, as all here that begin with _ and have 64
-    "at_quick_exit": "__cxa_at_quick_exit",  # libc_nonshared.a, as pthread_atfork
+    "adjtimex": "___adjtimex64",  # on 32 bits, like all names here with _ in front and 64
+    "at_quick_exit": "__cxa_at_quick_exit",  # in libc_nonshared.a, like pthread_atfork
     "ctime_r": "__ctime64_r",
     "fcntl64": "__fcntl_time64",
-    "fstat": "__fxstat",  # before glibc 2.33, as all that are about stat
+    "fstat": "__fxstat",  # before glibc 2.33, like all stat functions
     "fstat64": "__fxstat64",
     "fstatat": "__fxstatat",
     "fstatat64": "__fxstatat64",
@@ -205,14 +205,14 @@ _TABLE = _table()
 
 
 def twins(name: str) -> list[str]:
-    """Return the other names that a name means, none for a name that is itself another's."""
+    """Return the other names that a name means, [] if it means only itself."""
     return _with_twins([name])[1:]
 
 
 def compile_names_of(text: str) -> Automaton:
-    """Compile a glob for names of functions: what it says, and their twins.
+    """Compile a glob for names of functions. It matches these names and their twins.
 
-    A glob that begins with anything but a letter says itself which names it means: `_*`, `[o]pen`.
+    A glob that does not begin with a letter matches only the names themselves: `_*`, `[o]pen`.
     """
     if not text[:1].isalpha():
         return compile_glob(text)
@@ -227,10 +227,10 @@ def compile_names_of(text: str) -> Automaton:
 
 
 def _with_twins(names: list[str]) -> list[str]:
-    """Return names with their twins, and those of their twins: open, open64, __open64_2."""
+    """Return names, their twins, and the twins of these: open, open64, __open64_2."""
     seen = dict.fromkeys(names)
     rest = list(seen)
-    for name in rest:  # which grows
+    for name in rest:  # the list grows meanwhile
         for other in _TABLE.get(name, ()):
             if other not in seen:
                 seen[other] = None

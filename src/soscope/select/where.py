@@ -7,8 +7,9 @@
     test      operand [("<" | "<=" | ">" | ">=" | "==" | "!=" | "~" | "!~" | "&") operand]
     operand   number with unit | 'text' | CONSTANT | name
 
-What a name stands for is known of some calls and not of others, or not yet: a test of it is then
-neither true nor false, and so is what depends on it. Such a call is not chosen.
+The value of a name may be unknown for a call, or not known yet. A test of the name is then
+neither true nor false, and neither is a condition that depends on the test. Such a call is not
+selected.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from soscope.select.automaton import Automaton
 
-    # A value, how a line of a trace shows it, whether only its beginning is known.
+    # (value, its text in a line of a trace, whether only its beginning is known)
     Value = tuple[float | str, str, bool]
     View = Callable[[str], Value | None]
     Test = Callable[[View], bool | None]
@@ -32,27 +33,27 @@ _NULLS = {"NULL": 0, "nil": 0, "true": 1, "false": 0}
 
 
 class Address(int):
-    """The value of a pointer: it is the same as a number or not, and no larger or smaller."""
+    """The value of a pointer. It can equal a number, but is neither larger nor smaller than one."""
 
     __slots__ = ()
 
 
 class Condition:
-    """A condition; `names` are those that it asks for, `text` how the user wrote it."""
+    """A condition. `names` are the names in it, and `text` is the text that the user wrote."""
 
     __slots__ = ("_test", "names", "text")
 
     def __init__(self, text: str) -> None:
-        """Compile it. Raises UsageError."""
+        """Compile the condition. Raises UsageError."""
         parser = _ConditionParser(text)
         self.text = text
         self._test = parser.whole()
         self.names = frozenset(parser.names)
 
     def holds(self, view: View) -> bool | None:
-        """Return whether it holds of a call, None: that is not known.
+        """Return whether the condition holds for a call, None if that is unknown.
 
-        `view` returns what a name stands for, None where that is not known.
+        `view` returns the value of a name, None if the value is unknown.
         """
         return self._test(view)
 
@@ -77,7 +78,10 @@ class _ConditionParser:
         return self._tokens[self._at]
 
     def _takes(self, *words: str) -> str | None:
-        """Go past the next token if it is one of some words that stand for themselves."""
+        """Consume the next token and return it if it is one of `words`. Otherwise return None.
+
+        A quoted text is none of them.
+        """
         token = self._next
         if token.kind not in (TEXT, END) and token.text in words:
             self._at += 1
@@ -139,7 +143,7 @@ class _ConditionParser:
         return lambda view: _compare(left(view), right(view), operator)
 
     def _named(self, left: Operand, token: Token, name: str, operator: str) -> Test:
-        """Compare with a constant by its name, as a line shows it."""
+        """Return a test that compares a value with a constant by its name in a trace line."""
         if token.kind != NAME or operator not in ("==", "=", "!=", "&"):
             raise UsageError(
                 f"--where '{self._text}': {name} is compared by its name: with ==, != or &",
@@ -187,7 +191,7 @@ if TYPE_CHECKING:
 
 
 def _any(tests: list[Test], view: View) -> bool | None:
-    """Say what or says of three values."""
+    """Return the logical or of tests with the values true, false and unknown (None)."""
     unknown = False
     for test in tests:
         said = test(view)
@@ -198,7 +202,7 @@ def _any(tests: list[Test], view: View) -> bool | None:
 
 
 def _all(tests: list[Test], view: View) -> bool | None:
-    """Say what and says of three values."""
+    """Return the logical and of tests with the values true, false and unknown (None)."""
     unknown = False
     for test in tests:
         said = test(view)
@@ -213,7 +217,7 @@ def _is_true(value: Value | None) -> bool | None:
 
 
 def _compare(left: Value | None, right: Value | None, operator: str) -> bool | None:
-    """Compare two values; None where that has no answer."""
+    """Compare two values. Return None if they cannot be compared."""
     if left is None or right is None:
         return None
     first, second = left[0], right[0]
@@ -236,13 +240,16 @@ def _compare(left: Value | None, right: Value | None, operator: str) -> bool | N
 
 
 def _equal_texts(left: Value, right: Value) -> bool | None:
-    """Return whether two values are the same text; a number is none."""
+    """Return whether two values are the same text. A number equals no text.
+
+    If one of them is cut and they may be equal, return None.
+    """
     (first, _, cut), (second, _, second_cut) = left, right
     if not isinstance(first, str) or not isinstance(second, str):
         return False
     if not cut and not second_cut:
         return first == second
-    # the beginning of one is known
+    # Only the beginning of at least one text is known.
     begins = second.startswith(first) if cut else first.startswith(second)
     return None if begins else False
 
