@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python side of agent/include/soscope/wire.h: what agent and soscope exchange."""
+"""The data that the agent and soscope exchange: the Python side of soscope/wire.h."""

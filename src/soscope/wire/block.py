@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control block: the memory that soscope and the agent share, and how its plan describes it.
+"""The control block: the memory that soscope and the agent share. A plan describes its layout.
 
-Words are read and written through memoryviews of native integers, never through `struct`:
-those are single loads and stores of the machine, so the other side sees whole values.
+Words are read and written through memoryviews of native integers, never through `struct`. Such an
+access is a single load or store of the machine, so the other side never sees a word half written.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _KEPT = ("plans", "flags", "string_limit", "chunks", "spare_chunks", "count_arrays")
-_OWN = 6  # in a row of the plan: where the own memory of an instrument begins, and its size
-_GIVEN = 8  # the same of what the instrument is given
-_PREFAULT = 1 << 20  # the first chunks, so that the first calls meet no page fault
+_OWN = 6  # in a row of the plan: offset of the instrument's memory; its size
+_GIVEN = 8  # in a row of the plan: offset and size of the instrument's data
+_PREFAULT = 1 << 20  # bytes of the first chunks, so that the first calls cause no page faults
 _MADV_POPULATE_WRITE = 23  # Linux 5.14
 _MADV_REMOVE = 9
-_MOST_PROGRAMS = 1 << 32  # more than a machine executes in a session
-_EACH_CALL_NS = 1  # what it takes to count a call, at least
-_MOST_COST = 1 << 20  # ticks of a hook: more than it takes on the slowest machine
-# Sections that are the plan's: soscope writes them, the agent only reads them.
+_MOST_PROGRAMS = 1 << 32  # more programs than a machine executes in a session
+_EACH_CALL_NS = 1  # the least time in which a call can be counted
+_MOST_COST = 1 << 20  # ticks of a hook: more than on the slowest machine
+# Sections of the plan's file: soscope writes them, and the agent only reads them.
 _OF_PLAN = (layout.SEC_PATTERNS, layout.SEC_RULES, layout.SEC_FUNCTIONS, layout.SEC_PATCHES)
 
 
 class _Word:
-    """A field of the control page: an integer of 4 or 8 bytes."""
+    """A field of the control page. It is an integer of 4 or 8 bytes."""
 
     __slots__ = ("_index", "_mask", "_view")
 
@@ -53,12 +53,12 @@ class _Word:
         return int(getattr(block, self._view)[self._index])
 
     def __set__(self, block: ControlBlock, value: int) -> None:
-        # one more than what was read, which the target may have written
+        # `value` may be one more than a number that the target has written, and then is too large
         getattr(block, self._view)[self._index] = value & self._mask
 
 
 class _Planned:
-    """A field of the plan's first page: what it was when the plan was filled."""
+    """A field of the plan's first page, with the value that it had when the plan was filled."""
 
     __slots__ = ("_name",)
 
@@ -70,7 +70,7 @@ class _Planned:
 
 
 class _Count(_Word):
-    """How much of something the agent has used: never more than `most`."""
+    """The number of entries of a table that the agent has used. It is cut to `most`."""
 
     __slots__ = ("_most",)
 
@@ -83,7 +83,7 @@ class _Count(_Word):
 
 
 class _Once(_Word):
-    """A number that the agent writes at its start; see `keep_written`."""
+    """A number that the agent writes once, at its start. `keep_written` keeps its value."""
 
     __slots__ = ("_name",)
 
@@ -97,10 +97,10 @@ class _Once(_Word):
 
 
 class _SharedSum(_Word):
-    """A number that threads add to: 0 from the moment on at which it cannot be right.
+    """A number that threads add to. Once it is larger than it can be, it reads as 0.
 
-    It counts what is done, if `per_ns` is 0; else it is a time, of `per_ns` units in a nanosecond.
-    `many` are counted for each thing that is done, at most.
+    If `per_ns` is 0, the number counts actions, and each action adds at most `many` to it.
+    Otherwise it is a time in a unit of which a nanosecond has `per_ns`.
     """
 
     __slots__ = ("_many", "_name", "_per_ns")
@@ -123,27 +123,28 @@ def _now_ns() -> int:
 
 
 class Bounds:
-    """What threads can have added up since a block was made, by the time that has passed.
+    """The largest sums that threads can have added up in the time since a block was made.
 
-    Nobody waits for longer than the session lasts, and each processor does one thing after the
-    other. What is more was written by the program itself: `damaged` has the names of such sums.
-    A process has no more threads than the agent has places for. Counters of a processor may go on
-    while the machine is suspended, so that this time is passed, too.
+    A thread cannot wait for longer than the session lasts, and a processor does one thing after
+    the other. If a sum is larger than that, the program itself has overwritten it. `damaged` has
+    the names of such sums. The bounds assume that a process has at most as many threads as the
+    agent has room for. The clock includes the time in which the machine is suspended, because the
+    counters of a processor may go on then.
     """
 
     __slots__ = ("_processors", "_seen", "_since_ns", "damaged")
 
     _THREADS = 1 << 13
-    _LATE_NS = 1_000_000_000  # a block may be older than this object
-    _EACH_NS = 8  # what it takes a processor to count a loss, at least
-    _AT_ONCE = 1 << 20  # losses that may be counted in one go
+    _LATE_NS = 1_000_000_000  # a block may be this much older than its Bounds
+    _EACH_NS = 8  # the least time in which a processor can count a lost call
+    _AT_ONCE = 1 << 20  # lost calls that may be counted in one step
 
     TICKS_PER_NS = 10  # at most
 
     def __init__(self) -> None:
         self.damaged: set[str] = set()
         self._since_ns = _now_ns()
-        self._seen: dict[str, tuple[int, int]] = {}  # when a count was looked at, and what it was
+        self._seen: dict[str, tuple[int, int]] = {}  # name -> (when last read, value)
         self._processors = os.cpu_count() or 1
 
     @property
@@ -151,23 +152,23 @@ class Bounds:
         return _now_ns() - self._since_ns + self._LATE_NS
 
     def ticks(self) -> int:
-        """Return how many ticks a call can have taken by now, and more."""
+        """Return an upper bound of the ticks that a call can have taken by now."""
         return self._passed_ns * self.TICKS_PER_NS
 
     def calls(self, each_ns: int) -> int:
-        """Return how many calls there can have been by now that take `each_ns` at least."""
+        """Return an upper bound of the calls until now if each takes at least `each_ns`."""
         return self._passed_ns * self._processors // each_ns
 
     def time(self, name: str, value: int, per_ns: int) -> int:
-        """Return what all threads have waited or worked, or 0 if it is more than there was."""
+        """Return the time that all threads have waited or worked, 0 if it is impossibly long."""
         if value > self._passed_ns * self._THREADS * per_ns:
             self.damaged.add(name)
         return 0 if name in self.damaged else value
 
     def count(self, name: str, value: int, many: int = 1) -> int:
-        """Return a count, or 0 if there cannot be as many since the last look at it.
+        """Return a count, or 0 if it has grown more since the last look than is possible.
 
-        `many` are counted at a time, at most.
+        At most `many` are counted in one step.
         """
         if value:
             now = _now_ns()
@@ -180,10 +181,11 @@ class Bounds:
 
 
 class Execs:
-    """The page in which children count the programs that they execute, if nobody follows children.
+    """The page in which children that are not followed count the programs that they execute.
 
-    It is a memory file of its own, `fd`: a child keeps this page when it leaves the control block,
-    and may go on with other rights. What stands here is shown, and nothing else is done with it.
+    The page has a memory file of its own, `fd`. A child keeps this page mapped when it unmaps the
+    control block, and may go on with other rights. The content of the page is therefore printed
+    and used for nothing else.
     """
 
     __slots__ = ("_file",)
@@ -191,7 +193,7 @@ class Execs:
     def __init__(self, descriptor: int) -> None:
         """Map the file `descriptor`, which belongs to the page from here on.
 
-        Raises NoSharedMemory, with the file closed.
+        If that fails, close the file and raise NoSharedMemory.
         """
         try:
             self._file = sharedfile.Mapped(descriptor, layout.EXECS.size)
@@ -203,8 +205,8 @@ class Execs:
     def create(cls, descriptor: int | None, *, wanted: bool) -> Execs | None:
         """Return a new page, or None if it is not `wanted`.
 
-        `descriptor` is an empty shared file for it. If there is none, one is made. If the page is
-        not wanted, the file is closed. Raises NoSharedMemory.
+        `descriptor` is an empty shared file for the page. If it is None, a file is created. If
+        the page is not wanted, the file is closed. Raises NoSharedMemory.
         """
         if not wanted:
             if descriptor is not None:
@@ -217,13 +219,13 @@ class Execs:
 
     @property
     def fd(self) -> int:
-        """The descriptor of its file."""
+        """The descriptor of the file."""
         return self._file.fd
 
     def read(self) -> tuple[int, list[str]]:
-        """Return how many programs were executed, and the names of most of them.
+        """Return the number of executed programs, and the names of most of them.
 
-        The numbers and the names are what children say.
+        The children have written the number and the names, and nothing checks them.
         """
         page = self._file.mapping[: layout.EXECS.size]
         count = int.from_bytes(page[:8], "little", signed=True)
@@ -241,13 +243,13 @@ class Execs:
 
 
 class ControlBlock:
-    """A mapped control block. `fd` is its file, `size` its bytes, `plan` its plan.
+    """A mapped control block. `fd` is its file, `size` its size in bytes, `plan` its plan.
 
-    `target_size` are the bytes that the target maps at first: all but most count arrays. The plan
-    says where everything lies. This class alone reads that, and cuts what the agent counts at what
-    there can be: `bounds` says how large sums can be, and has the names of damaged sums.
-
-    Every scalar field of `struct sosc_control` is an attribute that can be read and set.
+    `target_size` is the number of bytes that the target maps at first, without most of the count
+    arrays. The plan has the offsets of all parts. Only this class reads them, and it limits the
+    numbers that the agent counts to possible values: `bounds` has the limits of sums, and the
+    names of sums that are damaged. Every scalar field of `struct sosc_control` is an attribute
+    that can be read and set.
     """
 
     magic = _Word("magic")
@@ -317,10 +319,10 @@ class ControlBlock:
     count_arrays = _Planned("count_arrays")
 
     def __init__(self, fd: int, plan: PlanFile) -> None:
-        """Map the control block of a shared file; `fd` belongs to the block from here on.
+        """Map the control block of the shared file `fd`. The block owns the file from here on.
 
-        So does `plan`, unless other blocks have it, too. Raises FormatError where the files are not
-        of this wire version, with both closed.
+        The block owns `plan` as well, unless other blocks use it, too. If the files are not of
+        this wire version, close both and raise FormatError.
         """
         self.plan = plan
         self.size = self.target_size = os.fstat(fd).st_size
@@ -341,12 +343,12 @@ class ControlBlock:
         self._sections: list[tuple[int, int]] = []
         self._plans: list[tuple[int, ...]] = []
         self.kept: dict[str, int] = {}
-        # names whose functions the tables have beside those that they began with, by the number
-        # of the instrument; False: it was asked about one, and nobody knows it
+        # by the number of an instrument: names of functions. True if the tables have the function,
+        # False if it was asked about and is unknown
         self.told: dict[int, dict[str, bool]] = {}
-        # what is to be done when the images of the program are there: called with its pid
+        # is called with the program's pid when the images of the program are loaded
         self.when_loaded: Callable[[int], object] | None = None
-        self.execs: Execs | None = None  # None: nobody counts the programs that children execute
+        self.execs: Execs | None = None  # None if no page counts executed programs
         plan.users += 1
         try:
             if self.magic:
@@ -359,21 +361,21 @@ class ControlBlock:
 
     @property
     def fd(self) -> int:
-        """The descriptor of its file."""
+        """The descriptor of the file."""
         return self._file.fd
 
     @property
     def descriptors(self) -> list[int]:
-        """The descriptors of all of its files: of the block, its plan, and `execs`."""
+        """The descriptors of the files of the block, its plan, and `execs`."""
         return [self.fd, self.plan.fd, *([] if self.execs is None else [self.execs.fd])]
 
     @classmethod
     def create(cls, plan: Plan, descriptors: tuple[int, ...] | None = None) -> ControlBlock:
-        """Lay out a new control block for `plan`, owned by this process.
+        """Lay out a new control block for `plan`. This process owns it.
 
-        `descriptors` are empty shared files to use for the block, its plan and its page of executed
-        programs, and whoever has made them seals the plan. None: make them all, and seal it.
-        Raises NoSharedMemory where there is no memory for them.
+        `descriptors` are empty shared files for the block, its plan and its page of executed
+        programs. Their creator seals the plan. If it is None, create all files, and seal the
+        plan. If there is no memory for them, raise NoSharedMemory.
         """
         if len(plan.instruments) > layout.PLANS:
             raise ValueError(f"{len(plan.instruments)} instruments, {layout.PLANS} at most")
@@ -420,7 +422,7 @@ class ControlBlock:
         self._u8[at : at + size] = plan.build_id[:size].ljust(size, b"\0")
         self.flags = plan.flags
         self.when_full = plan.when_full
-        self.strings_used = 1  # offset 0 is ""
+        self.strings_used = 1  # offset 0 is the empty name
         for instrument, row in zip(plan.instruments, self._plans, strict=True):
             start = row[_OWN]
             self._u8[start : start + len(instrument.own)] = instrument.own
@@ -435,14 +437,15 @@ class ControlBlock:
         self.magic = layout.MAGIC
 
     def take_over(self) -> None:
-        """Make this process the owner: the agent waits for readers that live."""
+        """Make this process the owner. The agent waits for chunks only while the owner lives."""
         self.owner_pid = os.getpid()
         try:
             with open("/proc/self/stat", "rb") as stat:
-                # The name in brackets may hold blanks and brackets; field 22 counts behind it.
+                # The name in parentheses may contain blanks and parentheses. Field 22 is counted
+                # from its end.
                 self.owner_start = int(stat.read().rpartition(b")")[2].split()[19])
         except OSError:
-            self.owner_start = 0  # no /proc, or no descriptor: not known
+            self.owner_start = 0  # unknown: there is no /proc, or no free descriptor
 
     def _check(self) -> None:
         what, structure = "control block", layout.CONTROL
@@ -471,7 +474,7 @@ class ControlBlock:
         check("chunks", holds=self.section(layout.SEC_CHUNK_STATES)[1] == chunks * 4)
 
     def keep_layout(self) -> None:
-        """Note what the plan says, for systems on which the target may write over that."""
+        """Copy the layout from the plan. On some systems the target can overwrite the plan."""
         head = layout.PLAN_HEAD
         words = memoryview(self.plan.read(head.offset("section"), 16 * layout.SECTIONS)).cast("Q")
         self._sections = list(zip(words[::2], words[1::2], strict=True))
@@ -483,9 +486,10 @@ class ControlBlock:
         self._states = self._u8[states : states + size]
 
     def keep_written(self) -> None:
-        """Keep what the agent writes once, at its start, however the target changes it.
+        """Keep the values that the agent has written once, in case the target changes them.
 
-        If the cost of a hook is impossible, it counts as damage and reads as 0: nobody knows it.
+        If the cost of a hook is impossible, it counts as damaged and reads as 0, which means
+        unknown.
         """
         kinds = vars(type(self)).items()
         self.written = {name: getattr(self, name) for name, kind in kinds if type(kind) is _Once}
@@ -501,30 +505,31 @@ class ControlBlock:
         return self.bounds.damaged
 
     def prefault(self, size: int) -> None:
-        """Make pages of the first `size` bytes of the ring, where the kernel can."""
+        """Make the kernel allocate the pages of the first `size` bytes of the ring, if it can."""
         size = min(size, self.chunks * layout.CHUNK_SIZE)
         if size:
             try:
                 self.mapping.madvise(_MADV_POPULATE_WRITE, self._ring, size)
             except OSError:
-                pass  # an older kernel, or no memory: the agent makes its own pages
+                pass  # old kernel, or no memory: the agent's accesses allocate the pages
 
     def give_back(self) -> None:
-        """Give back the memory behind the first page; who still has it mapped reads zeros.
+        """Give the memory behind the first page back to the kernel.
 
-        Forked children that are hooked still, and share it, must use none of it. The plan stays
-        what it is, as a sealed file gives nothing back.
+        All mappings then read zeros there. Forked children that are still hooked share the block,
+        and must not use any of that memory any more. The plan's memory stays, because pages of a
+        sealed file cannot be given back.
         """
         self.command = layout.COMMAND_STOP
         try:
             self.mapping.madvise(_MADV_REMOVE, layout.PAGE, self.size - layout.PAGE)
         except OSError:
-            pass  # an unusual file: its memory is given back when the process ends
+            pass  # the file cannot do that: its memory is freed when the process ends
 
     def close(self) -> None:
-        """Unmap the block and close its file; views that were handed out must be gone.
+        """Unmap the block and close its file. All views of the block must have been released.
 
-        Raises BufferError where one is left: the mapping goes with it.
+        If a view is left, raise BufferError. The mapping then lives as long as the view.
         """
         for view in (self._states, self._u32, self._i32, self._u64, self._u8):
             view.release()
@@ -535,38 +540,42 @@ class ControlBlock:
             if self.execs is not None:
                 self.execs.close()
 
-    # ---- what the agent found ----
+    # ---- results of the agent ----
 
     def section(self, section: int) -> tuple[int, int]:
         """Return (offset, size) of a section in its file, in bytes."""
         return self._sections[section]
 
     def view(self, section: int, start: int, end: int) -> memoryview:
-        """Return the bytes [start, end) of a section of the block's own, cut to its size."""
+        """Return the bytes [start, end) of a section in the block's file.
+
+        The end is cut to the section's size.
+        """
         offset, size = self.section(section)
         return self._u8[offset + min(start, size) : offset + min(end, size)]
 
     @property
     def instruments(self) -> list[int]:
-        """What sees the calls: INSTRUMENT_ constants, in the order of the plan."""
+        """The instruments that see the calls: INSTRUMENT_ constants, in the order of the plan."""
         return [plan[0] for plan in self._plans]
 
     @property
     def words(self) -> memoryview:
-        """All of it as words of 8 bytes."""
+        """The whole block as words of 8 bytes."""
         return self._u64
 
     def own_start(self, instrument: int) -> int:
-        """Return where the bytes that are the instrument's own begin, 0 where there are none."""
+        """Return the offset of an instrument's own memory in the block, 0 if it has none."""
         for plan in self._plans:
             if plan[0] == instrument:
                 return plan[_OWN] if plan[_OWN + 1] else 0
         return 0
 
     def given(self, instrument: int) -> bytes:
-        """Return what soscope has said to the instrument, none where the plan has not got it.
+        """Return the data that soscope gave to an instrument, or b"" if it is not in the plan.
 
-        Its own memory began with that. What stands there now may be the target's.
+        The instrument's own memory began with a copy of the data. The target may have changed the
+        copy.
         """
         for plan in self._plans:
             if plan[0] == instrument:
@@ -574,7 +583,7 @@ class ControlBlock:
         return b""
 
     def replace_functions(self, number: int, start: int) -> None:
-        """Note that the table of functions of instrument `number` begins elsewhere."""
+        """Set the offset of the table of functions of instrument `number` in their section."""
         at = layout.PLAN_HEAD.offset("plan") + number * layout.PLAN.size
         self.plan.write(at + layout.PLAN.offset("functions"), start.to_bytes(4, "little"))
         self.keep_layout()
@@ -584,7 +593,7 @@ class ControlBlock:
         return self._plans[number][4]
 
     def own(self, instrument: int) -> memoryview:
-        """Return the bytes that are the instrument's own, none where the plan has not got it.
+        """Return an instrument's own memory, empty if the plan lacks the instrument.
 
         The view must be released before the block is closed.
         """
@@ -595,7 +604,10 @@ class ControlBlock:
 
     @property
     def dropped(self) -> tuple[int, ...]:
-        """Lost entries by reason (`layout.DROP_…`), 0 where so many cannot be lost."""
+        """The numbers of lost entries by reason (`layout.DROP_…`).
+
+        A number that is impossible reads as 0.
+        """
         at = layout.CONTROL.offset("dropped") // 8
         counts = self._u64[at : at + layout.DROP_KINDS].tolist()
         return tuple(self.bounds.count(f"dropped {kind}", each) for kind, each in enumerate(counts))
@@ -607,7 +619,7 @@ class ControlBlock:
         return bytes(self._u8[at : at + size])
 
     def string(self, offset: int) -> str:
-        """Return the name at `offset` of the strings; damage gives a shorter name."""
+        """Return the name at `offset` in the section of strings. A damaged name may be cut."""
         start, size = self.section(layout.SEC_STRINGS)
         if not 0 < offset < size:
             return ""
@@ -628,7 +640,7 @@ class ControlBlock:
         return images
 
     def image_start(self, index: int) -> int:
-        """Return the lowest addr of an image that the agent has written down, by its index."""
+        """Return the lowest address of the image with this index."""
         at = index * layout.IMAGE.size + layout.IMAGE.offset("start")
         return int.from_bytes(self.view(layout.SEC_IMAGES, at, at + 8), "little")
 
@@ -642,8 +654,9 @@ class ControlBlock:
     ) -> list[TracedSlot]:
         """Return the slots from index `start` on that the agent has finished writing.
 
-        `chosen` are the indices of those wanted, None: all. There may be tens of thousands.
-        `instrument` is the one that has hooked them, None: any.
+        If `chosen` is given, return only the slots with these indices. There may be tens of
+        thousands. If `instrument` is given, return only the slots that this instrument has
+        hooked.
         """
         by_index = {image.index: image for image in images}
         names: dict[int, str] = {}
@@ -670,7 +683,7 @@ class ControlBlock:
         return slots
 
     def refused_slots(self) -> list[int]:
-        """Return the indices of slots that were asked for and are not hooked."""
+        """Return the indices of slots that were chosen but could not be hooked."""
         count = min(self.slot_count, layout.MAX_SLOTS)
         table = self.view(layout.SEC_SLOTS, 0, count * layout.SLOT.size)
         column = table[layout.SLOT.offset("refusal") :: layout.SLOT.size].tolist()
@@ -703,15 +716,15 @@ class ControlBlock:
         return [index for index, offset in enumerate(column) if offset in offsets]
 
     def counts(self) -> dict[int, int]:
-        """Return slot index -> calls, of COUNT; see `countarrays`."""
+        """Return {slot index: number of calls} as COUNT has counted them. See `countarrays`."""
         return countarrays.counts(self._count_arrays())
 
     def stats(self) -> Stats:
-        """Return what STATS has added up, by slot index; see `countarrays`."""
+        """Return the sums of STATS by slot index. See `countarrays`."""
         return countarrays.stats(self._count_arrays())
 
     def spoiled_counts(self) -> int:
-        """Return how many counters cannot be right: see `countarrays`."""
+        """Return the number of counters that cannot be right. See `countarrays`."""
         kinds = self.instruments
         if layout.INSTRUMENT_STATS in kinds:
             return countarrays.spoiled(self._count_arrays(), layout.STATS.size // 8)
@@ -732,7 +745,7 @@ class ControlBlock:
         )
 
     def rules_matched(self, instrument: int) -> list[int]:
-        """Return how many slots (or images) each rule of an instrument matched."""
+        """Return the number of slots (or images) that each rule of an instrument has matched."""
         _, _, first, count, *_ = self._plans[self.instruments.index(instrument)]
         at, size = self.section(layout.SEC_MATCHES)
         end = min(first + count, size // 4)
@@ -746,11 +759,11 @@ class ControlBlock:
         return self._u8[start : start + layout.CHUNK_SIZE]
 
     def chunk_states(self) -> bytes:
-        """Return CHUNK_FREE, CHUNK_OWNED or CHUNK_FULL of each chunk, as they are now."""
+        """Return the current state of each chunk: CHUNK_FREE, CHUNK_OWNED or CHUNK_FULL."""
         return self._states.tobytes()[::4]
 
     def set_chunk_state(self, index: int, state: int) -> None:
-        """Change the state of chunk `index`, which must be this process's to change."""
+        """Change the state of chunk `index`. Its present state must allow this process to do so."""
         self._states[index * 4] = state
 
     @property
@@ -759,14 +772,15 @@ class ControlBlock:
         return self._u8[self._ring : self._ring + self.chunks * layout.CHUNK_SIZE]
 
     def free_chunks(self, indices: list[int]) -> None:
-        """Give chunks back to the writers and wake those that wait.
+        """Give chunks back to the threads that write, and wake those that wait for a chunk.
 
-        A chunk without a sequence number is not read until its next owner has cleared it.
+        The sequence numbers of the chunks are set to 0. A reader skips such a chunk until its
+        next owner has cleared it.
         """
         if not indices:
             return
         first, count = indices[0], len(indices)
-        if indices == [*range(first, first + count)]:  # many at once, while writers run
+        if indices == [*range(first, first + count)]:  # fast: threads write meanwhile
             at, step = (self._ring + first * layout.CHUNK_SIZE) // 8, layout.CHUNK_SIZE // 8
             self._u64[at : at + count * step : step] = memoryview(bytes(8 * count)).cast("Q")
             free = bytes([layout.CHUNK_FREE]) * count
@@ -775,15 +789,16 @@ class ControlBlock:
             for index in indices:
                 self._u64[(self._ring + index * layout.CHUNK_SIZE) // 8] = 0
                 self.set_chunk_state(index, layout.CHUNK_FREE)
-        # Writers count how often they were woken in vain since it last moved.
+        # A waiting thread adds up the time for which it has waited since the heartbeat last
+        # changed.
         self.heartbeat += 1
         self.drained_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
         self.ring_drained = (self.ring_drained + 1) & 0xFFFF_FFFF
         if self.ring_waiters:
-            wake(self.mapping, "ring_drained", count)  # more would find nothing
+            wake(self.mapping, "ring_drained", count)  # one for each chunk
 
     def answer(self) -> None:
-        """Have who has asked a question go on: the tables have what there is to know."""
+        """Let the thread that has asked a question go on. The tables now have all that is known."""
         self.heartbeat += 1
         self.question = 0
         self.answers = (self.answers + 1) & 0xFFFF_FFFF

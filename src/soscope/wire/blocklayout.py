@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mirror of soscope/blocks.h, as `layout` is that of wire.h: stacks, and the blocks of mem."""
+"""Stacks and memory blocks: the mirror of soscope/blocks.h, as `layout` mirrors wire.h."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FRAME_PYTHON = 63
 FRAME_SOSCOPE = 1
 BLOCK_TICKS = 28
 
-# sosc_block_mode.
+# Constants of enum sosc_block_mode.
 BLOCKS_EXACT = 0
 BLOCKS_SAMPLE = 1
 BLOCKS_COUNT = 2
@@ -28,7 +28,7 @@ LEAD_NOBODY = 1
 LEAD_NEVER = 2
 LEAD_NEXT = 4
 
-# sosc_block_api.
+# Constants of enum sosc_block_api.
 API_NONE = 0
 API_MALLOC = 1
 API_CALLOC = 2
@@ -56,14 +56,14 @@ BLOCKS = Layout(
     " frames:I has_xsave:I lead:Q reserved1:7Q",
 )
 
-# sosc_ruby_frames.
+# Constants of enum sosc_ruby_frames.
 RUBY_FINE = 0
 RUBY_NO_FUNCTION = 1
 RUBY_NO_LAYOUT = 2
 RUBY_NO_CONTEXT = 3
 RUBY_WRONG = 4
 
-# sosc_python_frames.
+# Constants of enum sosc_python_frames.
 PYTHON_FINE = 0
 PYTHON_NO_FUNCTION = 1
 PYTHON_NO_LAYOUT = 2

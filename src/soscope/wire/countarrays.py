@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What COUNT and STATS have added up: an array for each thread, and one that others share.
+"""The sums of COUNT and STATS: an array for each thread, and one that other threads share.
 
-An array has a cell for each slot. Where calls are counted by call site, there is one for each
-number of a call site behind those, and what a call site counts its slot does not: indices from
-MAX_SLOTS on are MAX_SLOTS and such a number.
+An array has a cell for each slot. If calls are counted by call site, the array also has a cell
+for each call site, behind the cells of the slots. The cell of call site number n has the index
+MAX_SLOTS + n. A call that is counted in the cell of its call site is not counted in the cell of
+its slot.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from soscope.wire.plan import Plan
 
 
-_TIMED = 8  # times as long it takes to time a call, at least, as to count it
+_TIMED = 8  # a call takes at least so many times as long to time as to count
 
 
 def by_call_site(plan: Plan) -> bool:
@@ -30,18 +31,18 @@ def by_call_site(plan: Plan) -> bool:
 
 
 def size_of(plan: Plan) -> int:
-    """Return the bytes of one array."""
+    """Return the size of one array in bytes."""
     kinds = [instrument.instrument for instrument in plan.instruments]
     cells = layout.MAX_SLOTS + (layout.MAX_CALL_SITES if by_call_site(plan) else 0)
     return cells * (layout.STATS.size if layout.INSTRUMENT_STATS in kinds else 8)
 
 
 class CountArrays:
-    """The arrays of a control block whose file is `fd`, and whose memory `words` are.
+    """The arrays of a control block whose file is `fd` and whose memory is `words`.
 
-    They begin at `offset` and have `size` bytes: `arrays` of them, of which `used` are in use.
-    `slots` and `call_sites` are how many there are of these. There can be no more than `most_calls`
-    by now, and none can have taken more than `most_ticks`.
+    They begin at `offset` and have `size` bytes. There are `arrays` of them, and the first `used`
+    are in use. `slots` and `call_sites` are the numbers of slots and call sites. By now there can
+    have been at most `most_calls` calls, each of at most `most_ticks`.
     """
 
     __slots__ = (
@@ -83,9 +84,9 @@ class CountArrays:
         self._call_sites = call_sites
 
     def views(self, width: int) -> Iterator[tuple[int, memoryview]]:
-        """Yield what was written of the arrays in use: (index of its first cell, view).
+        """Yield (index of the first cell, view) for each written part of the arrays in use.
 
-        A view has u64, `width` of them a cell.
+        A view consists of u64, `width` in each cell.
         """
         size = self._size // 8 // self._arrays if self._arrays else 0
         parts = [(0, self._slots)]
@@ -98,7 +99,7 @@ class CountArrays:
                     yield first + at // width, self._words[start + at : start + end]
 
     def rest(self, width: int) -> Iterator[memoryview]:
-        """Yield what was written elsewhere: behind the cells that are in use."""
+        """Yield the written parts outside the cells in use. Nothing should have written there."""
         size = self._size // 8 // self._arrays if self._arrays else 0
         ends = [(self._slots, min(layout.MAX_SLOTS, size // width))]
         if size > layout.MAX_SLOTS * width:
@@ -112,19 +113,20 @@ class CountArrays:
     def _written(
         self, start: int, words: int, *, is_known: bool = False
     ) -> Iterator[tuple[int, int]]:
-        """Yield the parts of `words` words from `start` on that were written, by whole pages.
+        """Yield (start, end) of the written parts among the `words` words from `start` on.
 
-        To read the others would make pages of them: there may be hundreds of arrays. With
-        `is_known` yield none if the file system does not say which those are.
+        The parts consist of whole pages. Reading the other pages would allocate them, and there
+        may be hundreds of arrays. If the file system cannot tell which pages were written, yield
+        all words, or with `is_known` nothing.
         """
         at, end = start * 8, (start + words) * 8
         while at < end:
             try:
                 first = os.lseek(self._fd, at, os.SEEK_DATA)
             except OSError as error:
-                if error.errno != errno.ENXIO and not is_known:  # no such question
+                if error.errno != errno.ENXIO and not is_known:  # no SEEK_DATA here
                     yield at // 8 - start, words
-                return  # nothing more
+                return  # no further written page
             if first >= end:
                 return
             first = max(at, first)
@@ -134,7 +136,7 @@ class CountArrays:
 
 
 def counts(arrays: CountArrays) -> dict[int, int]:
-    """Return index -> calls, of COUNT; what was never called is left out, and what cannot be."""
+    """Return {index: number of calls} of COUNT, without zero and impossible counts."""
     total: dict[int, int] = {}
     for first, view in arrays.views(1):
         for index, calls in enumerate(view.tolist(), first):
@@ -144,10 +146,10 @@ def counts(arrays: CountArrays) -> dict[int, int]:
 
 
 def stats(arrays: CountArrays) -> Stats:
-    """Return what STATS has added up, by index.
+    """Return the sums of STATS, by index.
 
-    The times are ticks, merged over all arrays; min and max are 0 where nothing returned. What
-    was never called is left out, and what cannot be.
+    The times are ticks, merged over all arrays. The minimum and the maximum are 0 if no call has
+    returned. Cells without calls and impossible cells are left out.
     """
     width = layout.STATS.size // 8
     merged: dict[int, tuple[int, ...]] = {}
@@ -167,7 +169,7 @@ def stats(arrays: CountArrays) -> Stats:
                     most = max(most, before[5])
                     own += before[6]
                 merged[index] = calls, returns, errors, total, least, most, own
-    # The agent keeps the minimum plus one, so that 0 can say "none yet".
+    # The agent stores the minimum plus one, and 0 while there is none.
     return {
         index: (calls, returns, errors, total, max(least - 1, 0), most, own)
         for index, (calls, returns, errors, total, least, most, own) in merged.items()
@@ -175,7 +177,10 @@ def stats(arrays: CountArrays) -> Stats:
 
 
 def _can_be(arrays: CountArrays, cell: list[int]) -> bool:
-    """Return whether calls can be as many, and take as long; their times are read one by one."""
+    """Return whether a cell's counts and times are possible.
+
+    The words of a cell are not read at the same moment, so the sums may differ by one call.
+    """
     calls, returns, errors, total, least, most, own = cell
     longest = arrays.most_ticks
     return (
@@ -186,7 +191,11 @@ def _can_be(arrays: CountArrays, cell: list[int]) -> bool:
 
 
 def spoiled(arrays: CountArrays, width: int) -> int:
-    """Return how many counters cannot be right: those of nobody, and those that others rule out."""
+    """Return the number of counters that cannot be right.
+
+    These are counters outside the cells in use that are not 0, and counters that contradict
+    others.
+    """
     bad = 0
     for view in arrays.rest(width):
         data = view.tobytes()
@@ -199,7 +208,7 @@ def spoiled(arrays: CountArrays, width: int) -> int:
     for _, view in arrays.views(width):
         columns = zip(view[::width].tolist(), view[1::width].tolist(), strict=True)
         for at, words in zip(range(0, len(view), width), columns, strict=True):
-            _, returns = words  # a call may have begun in another array
+            _, returns = words  # the call itself may be in another array
             _, _, errors, total, least, most, own, rest = view[at : at + width]
             is_right = errors <= returns and max(least - 1, 0) <= most <= total and not rest
             is_right &= bool(returns) or not (total or least or own)

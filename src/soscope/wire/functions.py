@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks functions up in the table that the agent is given, as the agent does (`select.c`)."""
+"""Looks up functions in the table that the agent is given, in the same way as its `select.c`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# what is left to a name's bearer, whoever that is
+# flags that apply to a name even if the function comes from an unexpected image
 _HOW = layout.FN_ENTRY_ONLY | layout.FN_NEVER | layout.FN_TWICE
 _HASH = 0xFFFF_FFFF
 
-# (op, arg, length, length_arg, limit, flags, item); of the words behind OP_WHEN, see `Program`
+# (op, arg, length, length_arg, limit, flags, item); see `Program` for the words behind OP_WHEN
 Op = tuple[int, int, int, int, int, int, int]
 
 
 class KnownFunction:
-    """What the table has of one function; `at_entry` and `at_exit` are programs, as bytes."""
+    """The entry of one function in the table. `at_entry` and `at_exit` are programs, as bytes."""
 
     __slots__ = ("at_entry", "at_exit", "error_rule", "flags", "prototype")
 
@@ -33,7 +33,7 @@ class KnownFunction:
 
 
 class FunctionTable:
-    """One table; `matches(pattern, name)` runs the automata that it names by number."""
+    """One table of functions. `matches(pattern, name)` runs the automaton of that number."""
 
     __slots__ = ("_bits", "_cells", "_data", "_default", "_families", "_globs", "_matches")
 
@@ -51,7 +51,10 @@ class FunctionTable:
         self._matches = matches
 
     def find(self, symbol: str, version: str, callee: str | None) -> KnownFunction:
-        """Return what is known of a function that the image `callee` has, None: nobody knows."""
+        """Return the entry of a function of the image `callee`, which is None if it is unknown.
+
+        A function without an entry of its own gets the default entry.
+        """
         if version:
             cells = self._cell(f"{symbol}@{version}")
             if cells:
@@ -78,7 +81,7 @@ class FunctionTable:
         return self._matches(pattern, callee)
 
     def _cell(self, name: str) -> list[tuple[int, ...]]:
-        """Return all cells of a name, in order."""
+        """Return all cells of a name, in the order of the table."""
         data = name.encode("utf-8", "surrogateescape")
         value = 5381
         for byte in data:
@@ -111,6 +114,6 @@ def _program(data: bytes) -> bytes:
     while at + size <= len(data) and data[at] != layout.OP_END:
         if data[at] == layout.OP_WHEN:
             limit = layout.OP.struct.unpack_from(data, at)[4]
-            at += size * limit  # ranges, in the place of ops
+            at += size * limit  # the ranges take the place of ops
         at += size
     return data[:at]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import mmap
 
 _WAKE = 1
-_libraries: list[ctypes.CDLL] = []  # our own ones: to look for them takes a while
+_libraries: list[ctypes.CDLL] = []  # libc, kept: to find it takes a while
 
 
 def wake(mapping: mmap.mmap, field: str, most: int) -> None:
@@ -23,9 +23,9 @@ def wake(mapping: mmap.mmap, field: str, most: int) -> None:
     here = arch_here()
     number = None if here is None else here.calls.get("futex")
     if number is None or sys.maxsize < 1 << 32:
-        return  # they look again every 100 ms anyway
+        return  # waiting threads look again every 100 ms anyway
     if not _libraries:
         _libraries.append(ctypes.CDLL(None))
     word = ctypes.c_uint32.from_buffer(mapping, layout.CONTROL.offset(field))
     _libraries[0].syscall(number, ctypes.byref(word), _WAKE, most)
-    del word  # it keeps the mapping from being closed
+    del word  # a reference would keep the mapping from being closed

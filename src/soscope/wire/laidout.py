@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where everything goes in a control block and its plan, and what the plan says at first."""
+"""The layout of a control block and its plan, and the first content of the plan."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from soscope.wire.planfile import PlanFile
 
 
 class LaidOut:
-    """The layout of what a plan asks for.
+    """The layout of the files for a plan.
 
-    `size` are the bytes of the control block, `target_size` those that the target maps at first:
-    all but most count arrays. `plan_size` are the bytes of the plan's file.
+    `size` is the size of the control block in bytes. `target_size` is the size of the part that
+    the target maps at first, without most of the count arrays. `plan_size` is the size of the
+    plan's file in bytes.
     """
 
     __slots__ = (
@@ -70,7 +71,7 @@ class LaidOut:
             layout.SEC_MATCHES: rules * 4,
             layout.SEC_PATCHED: len(plan.patches),
             layout.SEC_GATES: 0 if plan.gate is None else layout.GATES * 4,
-            layout.SEC_COUNTS: plan.count_arrays * countarrays.size_of(plan),  # the last one
+            layout.SEC_COUNTS: plan.count_arrays * countarrays.size_of(plan),  # must be the last
         }
         end = layout.PAGE
         for instrument in plan.instruments:
@@ -90,7 +91,7 @@ class LaidOut:
             layout.SEC_PATTERNS: len(plan.patterns),
             layout.SEC_RULES: rules,
             layout.SEC_PATCHES: len(plan.patches),
-            layout.SEC_FUNCTIONS: len(self._functions) + plan.function_room,  # sparse at its end
+            layout.SEC_FUNCTIONS: len(self._functions) + plan.function_room,  # the end stays sparse
         }
         end = layout.PAGE
         for instrument in plan.instruments:
@@ -102,7 +103,7 @@ class LaidOut:
         return end + -end % layout.PAGE
 
     def fill(self, file: PlanFile) -> None:
-        """Write down what the plan says."""
+        """Write the content of the plan to its file."""
         plan, head = self._plan, layout.PLAN_HEAD
         rows = []
         first_rule = tables = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of functions that come later, in a plan that is made already."""
+"""Tables of functions that are added to a plan after it was made."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def replace_functions(block: ControlBlock, number: int, functions: bytes) -> bool:
-    """Give instrument `number` another table of functions; return whether there is room for it.
+    """Give instrument `number` another table of functions. Return whether there is room for it.
 
-    Only before the agent is started.
+    This is possible only before the agent is started.
     """
     at = _append(block, functions)
     if at is None:
@@ -25,10 +25,12 @@ def replace_functions(block: ControlBlock, number: int, functions: bytes) -> boo
 
 
 def add_functions(block: ControlBlock, number: int, build: Callable[[int, int], bytes]) -> bool:
-    """Put one table more behind that of instrument `number`; return whether there is room for it.
+    """Add a table of functions to instrument `number`. Return whether there is room for it.
 
-    The agent may be at work. `build` gets the offset of the new table from the instrument's own
-    one, from which its offsets count, and the offset of the one before, 0 without one.
+    The agent may be running meanwhile. `build` gets two offsets from the start of the
+    instrument's first table: the offset of the new table, and the offset of the table that was
+    added before it (0 if there is none). Offsets in the new table also count from the start of
+    the first table.
     """
     start, _ = block.section(layout.SEC_FUNCTIONS)
     first = block.functions_start(number)
@@ -37,11 +39,11 @@ def add_functions(block: ControlBlock, number: int, build: Callable[[int, int], 
     at = _append(block, build(_end(block) - first, before))
     if at is None:
         return False
-    return block.plan.write(more, (at - first).to_bytes(4, "little"))  # it is whole now
+    return block.plan.write(more, (at - first).to_bytes(4, "little"))  # the new table is complete
 
 
 def ask_no_more(block: ControlBlock, number: int) -> None:
-    """Have the agent ask no more questions about functions of instrument `number`."""
+    """Make the agent ask no more questions about functions of instrument `number`."""
     place = layout.PLAN_HEAD.offset("plan") + number * layout.PLAN.size
     place += layout.PLAN.offset("flags")
     flags = int.from_bytes(block.plan.read(place, 4), "little") & ~layout.PLAN_ASKS
@@ -49,13 +51,13 @@ def ask_no_more(block: ControlBlock, number: int) -> None:
 
 
 def _end(block: ControlBlock) -> int:
-    """Return where the next table goes."""
+    """Return the offset at which the next table begins."""
     used = block.plan.field("functions_used")
     return used + -used % 8
 
 
 def _append(block: ControlBlock, functions: bytes) -> int | None:
-    """Put a table behind all others; return its offset, None: there is no room for it."""
+    """Append a table behind all others. Return its offset, None if there is no room for it."""
     start, size = block.section(layout.SEC_FUNCTIONS)
     at = _end(block)
     if at + len(functions) > size or not block.plan.write(start + at, functions):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants and struct layouts of the control block: the mirror of wire.h and what it includes.
+"""Constants and struct layouts of the control block: the mirror of wire.h and its includes.
 
-Every `SOSC_X` of wire.h is `X` here, every `struct sosc_x` the `Layout` `X`; a test compiles
-wire.h and compares all of them. What they mean is written there, and only there. Imported at
-every start of soscope: nothing but `struct` may be imported here.
+Every `SOSC_X` of wire.h is `X` here, and every `struct sosc_x` is the `Layout` `X`. A test
+compiles wire.h and compares all of them. Their meanings are described only in wire.h. This module
+is imported at every start of soscope, so it may import nothing but `struct`.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ GATES = 1024
 EXEC_NAMES = 63
 NONE = 0xFFFF_FFFF
 
-# What may see a hooked call.
+# Instruments: what sees a hooked call.
 INSTRUMENT_GUARD = 0
 INSTRUMENT_COUNT = 1
 INSTRUMENT_STATS = 2
@@ -89,7 +89,7 @@ FLAG_FOLLOW = 1
 FLAG_EXECS = 2
 FLAG_NO_CLOCK = 4
 
-PLANS = 4  # instruments of one session
+PLANS = 4  # most instruments of a session
 PLAN_ENTRY_ONLY = 1
 PLAN_NO_DURATIONS = 2
 PLAN_STACKS = 4
@@ -97,19 +97,19 @@ PLAN_ASKS = 8
 PLAN_CALLERS = 16
 PLAN_METHODS = 32
 
-# What a writer does when no chunk is free.
+# What a thread does if it needs a chunk and none is free.
 FULL_BLOCK = 0
 FULL_DROP = 1
 FULL_OVERWRITE = 2
 FULL_STOP = 3
 
-# What the agent answers.
+# States of the agent, which it writes.
 STATE_NEW = 0
 STATE_RUNNING = 1
 STATE_FAILED = 2
 STATE_STOPPED = 3
 
-# What soscope asks of a running agent.
+# Commands of soscope to a running agent.
 COMMAND_NONE = 0
 COMMAND_STOP = 1
 
@@ -133,7 +133,7 @@ SEC_PATCHED = 15
 SEC_MOVES = 16
 SECTIONS = 17
 
-# Reasons for which calls were not seen; indices of control.dropped.
+# Reasons for lost calls. They are indices of control.dropped.
 DROP_FULL = 0
 DROP_OVERWRITTEN = 1
 DROP_THREADS = 2
@@ -144,19 +144,19 @@ DROP_WORDS = 6
 DROP_RIGHTS = 7
 DROP_KINDS = 8
 
-# Whether images loaded later are seen.
+# Whether the agent sees images that are loaded later.
 QUESTION_EXEC = 0xFFFF_FFFF
 
 LOADER_NONE = 0
 LOADER_HOOKED = 1
 LOADER_REFUSED = 2
 
-# What an entry of a page of executed programs is.
+# States of an entry in the page of executed programs.
 EXEC_FREE = 0
 EXEC_TAKEN = 1
 EXEC_NAMED = 2
 
-# What the agent found out.
+# Facts that the agent has found out.
 AGENT_ERRNO = 1
 AGENT_TSC_OFF = 2
 AGENT_SEALED = 4
@@ -178,12 +178,12 @@ RULE_CALLER = 5
 RULE_FIRST = 1
 RULE_PATH = 2
 
-# What INJECT does to a call.
+# Actions of INJECT on a call.
 INJECT_RETURN = 1
 INJECT_ERRNO = 2
 INJECT_CHANCE = 4
 
-# What soscope knows of a function.
+# Facts about a function that soscope tells the agent.
 FN_ENTRY_ONLY = 1
 FN_NEVER = 2
 FN_TWICE = 4
@@ -199,7 +199,7 @@ FN_FOREIGN = 1024
 FN_ASKED = 2048
 FN_FAMILY_SHIFT = 8
 
-# When a result is a failure.
+# Rules that decide whether a result is a failure.
 ERROR_NONE = 0
 ERROR_INT_NEGATIVE = 1
 ERROR_LONG_NEGATIVE = 2
@@ -236,7 +236,7 @@ ITEM_STACK = 0xFC
 ITEM_VALUES = 0xFB
 ITEM_VECTORS = 0xFA
 
-# How long OP_BYTES reads.
+# Sources of the number of bytes that OP_BYTES reads.
 LENGTH_LIMIT = 0
 LENGTH_ARG = 1
 LENGTH_PRODUCT = 2
@@ -257,7 +257,7 @@ OP_NAMES_READ = 128
 OP_UNLESS_NEGATIVE = 16
 OP_UNLESS_SAME = 16
 
-# What became of an image.
+# Facts about an image.
 IMAGE_MAIN = 1
 IMAGE_LOADER = 2
 IMAGE_STARTUP = 4
@@ -268,15 +268,15 @@ IMAGE_WRITE_REFUSED = 64
 IMAGE_ASKED = 128
 IMAGE_METHODS_UNSEEN = 256
 
-# Images that come and go.
+# Events of an image or a process.
 MOVE_CAME = 1
 MOVE_WENT = 2
 MOVE_FORKED = 3
-# Of an addr that says which image it is in: where the image's index + 1 begins.
+# An address may contain its image: the first bit of the image's index + 1.
 IMAGE_SHIFT = 48
 NO_IMAGE = 0x7FFF
 
-# What a slot is.
+# Kinds of slots.
 SLOT_JUMP_SLOT = 1
 SLOT_GLOB_DAT = 2
 SLOT_PLT_GOT = 3
@@ -284,7 +284,7 @@ SLOT_CALL_SITES = 4
 SLOT_METHOD = 5
 SLOT_ENTRY = 6
 
-# Why a chosen slot is not hooked.
+# Reasons why a chosen slot is not hooked.
 HOOKED = 0
 REFUSED_ADDRESS_TAKEN = 1
 REFUSED_NOT_A_CALL = 2
@@ -299,7 +299,7 @@ SLOT_LAZY = 1
 SLOT_ENTRY_ONLY = 2
 SLOT_PARTIAL = 4
 
-# Who may touch a chunk.
+# States of a chunk: they tell whether the agent or soscope may access it.
 CHUNK_FREE = 0
 CHUNK_OWNED = 1
 CHUNK_FULL = 2
@@ -309,7 +309,7 @@ CHUNK_STATE = 0xFF
 CHUNK_BORROWED = 1
 CHUNK_RETURNED = 2
 
-# The high four bits of a commit word.
+# Values of the high four bits of a commit word.
 UNIT_ENTRY = 1
 UNIT_ENTRY_ONLY = 2
 UNIT_EXIT = 3
@@ -326,19 +326,19 @@ UNIT_UNMAPPED = 13
 UNIT_KEPT = 14
 UNIT_REPORTED = 15
 
-# How OPEN and WHOLE units hold a time.
+# Bits of a time in OPEN and WHOLE units.
 TICKS_LOW = 10
 START_BITS = 48
 NO_TICKS = 0x3FFFFFF
 
-# What is said of a REPORTED unit's call.
+# Bits of a REPORTED unit that describe its call.
 REPORTED_HOOK = 3
 REPORTED_ROOT = 4
 REPORTED_LEFT = 8
 REPORTED_UNSEEN = 16
 REPORTED_TICKS = 5
 
-# What a DATA unit holds.
+# Contents of a DATA unit.
 DATA_MORE = 0
 DATA_WORDS = 1
 DATA_STACK = 2
@@ -368,13 +368,13 @@ START_TURNS = 2
 INSIDE_MAGIC = 0x3169706F63736F73  # "soscopi1"
 MAX_CHANGES = 655360
 
-# How a change differs from others.
+# Properties of a change.
 CHANGE_STANDS = 1
 CHANGE_LOADER = 2
 CHANGE_CODE = 4
 CHANGE_SPLIT = 8
 
-# Whether method tables may be hooked.
+# Whether method tables may be hooked now.
 METHODS_FREE = 0
 METHODS_WAIT = 1
 METHODS_LEFT = 2
@@ -383,7 +383,7 @@ SCRATCH = 16384
 STUBS_MOST = 64
 SITES_A_PAGE = 128
 
-# Functions in the place of others.
+# Patches: functions that are called in place of others.
 PATCHES_SIZE = 262144
 MAX_PATCHES = 256
 MAX_PATCH_LIBRARIES = 64

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words of a control block that the program has changed, as neither the agent nor soscope does.
+"""Finds words of a control block that the target's program has overwritten.
 
-Each word belongs to one of them, who has rules: what soscope writes at the beginning stays as it
-is, what the agent writes at its start stays, too, and what it counts never goes back.
+Each word is written either by the agent or by soscope, by fixed rules. A word that soscope writes
+at the beginning does not change. A word that the agent writes at its start does not change
+either. A counter of the agent never decreases.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _PLACES = {
 
 
 class Meddling:
-    """What is to stay as it is in one control block; each word that does not is counted once."""
+    """The expected values in one control block. Each word that breaks a rule is counted once."""
 
     __slots__ = ("_block", "_counts", "_found", "_has_begun", "_stays")
 
@@ -64,7 +65,7 @@ class Meddling:
         self._keep(_LAID_OUT)
 
     def begin(self) -> None:
-        """Hear that the agent has written what it writes once."""
+        """Take note that the agent has written its constant fields."""
         self._keep(_WRITTEN_ONCE)
         self._block.keep_written()
         self._has_begun = True
@@ -77,7 +78,7 @@ class Meddling:
         return self._block.mapping[at : at + size]
 
     def look(self) -> int:
-        """Return how many counters have gone back, or cannot be right, since the last look."""
+        """Return how many more counters have decreased or cannot be right since the last look."""
         before = len(self._found)
         page = self._block.mapping[: layout.CONTROL.size]
         for name, (at, end) in _PLACES.items():
@@ -91,7 +92,7 @@ class Meddling:
         return len(self._found) - before
 
     def finish(self) -> int:
-        """Return how many words have changed that stay as they are, or cannot be right."""
+        """Return how many more words have changed that must not, or cannot be right."""
         before = len(self._found)
         self._found |= self._block.damaged_sums()
         self._found.update(

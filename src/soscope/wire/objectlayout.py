@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent knows of objects: the mirror of soscope/objects.h, as `layout` is of wire.h."""
+"""Object counting: the mirror of soscope/objects.h, as `layout` mirrors wire.h."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ OBJECTS_TEXT = 64
 CODE_TEXT = 16384
 CODE_LINES = 4194304
 
-# What soscope asks for.
+# Flags of soscope: how objects are counted.
 OBJECTS_COLLECT = 1
 OBJECTS_TYPES = 2
 OBJECTS_SAMPLE = 4
 
-# What soscope has a running interpreter do.
+# Requests of soscope to a running interpreter.
 OBJECTS_BEGIN = 1
 OBJECTS_GARBAGE = 2
 OBJECTS_END = 3
 OBJECTS_REFS = 4
 
-# What a program asks for that counts its own objects.
+# Requests of a program that counts its own objects.
 PROGRAM_BEGIN = 1
 PROGRAM_LOOK = 2
 PROGRAM_LOOK_AND_BEGIN = 3
@@ -31,7 +31,7 @@ PROGRAM_MADE_BEGIN = 6
 PROGRAM_MADE_LOOK = 7
 PROGRAM_MADE_END = 8
 
-# How.
+# Which objects a program dumps.
 DUMP_ALL = 1
 DUMP_REACHABLE = 2
 
@@ -40,7 +40,7 @@ RUNTIME_NONE = 0
 RUNTIME_PYTHON = 1
 RUNTIME_RUBY = 2
 
-# How far it is.
+# States of counting in a process.
 OBJECTS_WAITING = 0
 OBJECTS_COUNTING = 1
 OBJECTS_REFUSED = 2
@@ -60,17 +60,17 @@ OBJECTS_TAKEN = 10
 OBJECTS_NO_LINES = 11
 OBJECTS_SAMPLED = 12
 
-# Why a process asks soscope to look.
+# Reasons why a process asks soscope to look at its counts.
 OBJECTS_AT_END = 1
 OBJECTS_AT_EXEC = 2
 OBJECTS_HAS_REFS = 3
 
-# How a frame says which instruction it executes.
+# Forms in which a frame has its current instruction.
 INSTR_BYTES = 0
 INSTR_UNITS = 1
 INSTR_POINTER = 2
 
-# What a word of a part of the references is.
+# Kinds of the words that describe references.
 REF_OBJECT = 0
 REF_HOLDER = 1
 REF_TYPE = 2
@@ -81,7 +81,7 @@ REF_ROOT = 6
 REF_KEY = 7
 REF_BITS = 7
 
-# The side table.
+# The side table of objects.
 SIDE_TOPS = 8192
 SIDE_LEAVES = 16384
 SIDE_WORDS = 65536
@@ -93,7 +93,7 @@ SIDE_SHIFT = 29
 
 SIDE_USED = 0x8000_0000
 
-# .
+# Ruby.
 RUBY_TYPES = 65536
 RUBY_BUILTIN = 32
 RUBY_KIND = 31

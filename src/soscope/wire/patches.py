@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of functions that stand in the place of others: see `soscope/patches.h`.
+"""The table of patches, which are functions called in place of others. See `soscope/patches.h`.
 
-soscope writes a whole table, the agent fills in addresses and counts; a later soscope reads it
-back, adds to it or takes away. A patch keeps its place in the table for life: the agent's journal
-names it by its index.
+soscope writes a whole table, and the agent fills in addresses and counts. A later run of soscope
+reads the table back, and adds or removes patches. A patch keeps its index in the table for life,
+because the agent's list of changes refers to it by the index.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Caller:
-    """Images whose calls are led elsewhere: `kind` is a PATCH_FROM_ of `layout`.
+    """Images whose calls reach the patch. `kind` is a PATCH_FROM_ constant of `layout`.
 
-    `automaton` is a packed `struct sosc_automaton`, empty where the kind needs none.
+    `automaton` is a packed `struct sosc_automaton`, empty if the kind needs none.
     """
 
     __slots__ = ("automaton", "kind")
@@ -29,9 +29,9 @@ class Caller:
 
 
 class PatchLibrary:
-    """A library in a process: `handle` is dlopen's there, 0 where it is not loaded.
+    """A library in a process. `handle` is its dlopen handle there, 0 if it is not loaded.
 
-    `is_kept`: it is never closed.
+    If `is_kept` is set, the library is never closed.
     """
 
     __slots__ = ("handle", "is_kept", "path")
@@ -43,10 +43,12 @@ class PatchLibrary:
 
 
 class Patch:
-    """Calls of `symbol` reach function `name` of a library of the table, by its index.
+    """A patch: calls of `symbol` reach the function `name` of a library of the table.
 
-    `callers` are those that are led there, none: all. The agent says the rest: `function` and
-    `original` are addresses (0: not yet), `slots` lead to the function, and `left` do not.
+    `library` is the library's index. `callers` are the images whose calls are redirected, or
+    empty for all images. The agent fills in the rest. `function` and `original` are addresses, 0
+    until they are known. `slots` is the number of slots that contain the address of the function,
+    and `left` is the number of slots that do not.
     """
 
     __slots__ = ("callers", "function", "left", "library", "name", "original", "slots", "symbol")
@@ -63,7 +65,7 @@ class Patch:
 
 
 class PatchTable:
-    """All patches of a process. Places of `patches` and `libraries` may be free (None)."""
+    """All patches of a process. Items of `patches` and `libraries` may be free (None)."""
 
     __slots__ = ("failed", "libraries", "patches", "state", "text", "why")
 
@@ -76,10 +78,10 @@ class PatchTable:
         self.text = ""
 
     def add(self, symbol: str, name: str, path: str, callers: list[Caller]) -> Patch:
-        """Have `name` of the library at `path` in the place of a symbol, and of what stands there.
+        """Add a patch that replaces a symbol with `name` of the library at `path`.
 
-        A library is loaded once for each call of `begin`. Raises ValueError where the table
-        is full.
+        It takes the place of an earlier patch of the symbol. Patches that are added together
+        share one load of a library. Raises ValueError if the table is full.
         """
         library = next(
             (
@@ -101,7 +103,7 @@ class PatchTable:
         return patch
 
     def index(self, symbol: str) -> int | None:
-        """Return the place of the patch of a symbol, None where it has none."""
+        """Return the index of the patch of a symbol, None if the symbol has no patch."""
         for index, patch in enumerate(self.patches):
             if patch is not None and patch.symbol == symbol:
                 return index
@@ -112,7 +114,7 @@ class PatchTable:
         return [patch for patch in self.patches if patch is not None and patch.function]
 
     def standing_places(self) -> list[int]:
-        """Return the indices of those patches."""
+        """Return the indices of the patches that are in place."""
         return [
             index
             for index, patch in enumerate(self.patches)
@@ -120,7 +122,7 @@ class PatchTable:
         ]
 
     def unused(self) -> list[int]:
-        """Return the indices of libraries that are to be closed: no patch needs them."""
+        """Return the indices of libraries that no patch needs, and that are to be closed."""
         used = {patch.library for patch in self.patches if patch is not None}
         return [
             index
@@ -129,7 +131,10 @@ class PatchTable:
         ]
 
     def keep(self, index: int) -> list[str]:
-        """Never have a library closed: somebody may have addresses of it. Return its path."""
+        """Mark a library as never to be closed. Return [its path], or [] if it was marked.
+
+        The program may have addresses of functions of the library.
+        """
         library = self.libraries[index]
         if library is None or library.is_kept:
             return []
@@ -137,7 +142,7 @@ class PatchTable:
         return [library.path]
 
     def pack(self, flags: int = 0) -> bytes:
-        """Return the table's bytes. Raises ValueError where they are more than the agent has."""
+        """Return the table's bytes. Raises ValueError if the agent has no room for so many."""
         heap = _Heap(
             layout.PATCHES.size
             + len(self.patches) * layout.PATCH.size
@@ -189,7 +194,7 @@ class PatchTable:
 
 
 class _Heap:
-    """Names and automata behind the fixed part; `end` is the offset behind the last of them."""
+    """Names and automata behind the fixed part of a table. `end` is the offset of their end."""
 
     def __init__(self, start: int) -> None:
         self.end = start
@@ -208,7 +213,10 @@ class _Heap:
         return at
 
     def once(self, data: bytes) -> int:
-        """As `add`, for what patches have in common: the callers of one command."""
+        """Add data like `add`, or return the offset of equal data that was added before.
+
+        Patches of one command have the same callers.
+        """
         if data not in self._places:
             self._places[data] = self.add(data)
         return self._places[data]
@@ -218,7 +226,7 @@ class _Heap:
 
 
 def read(data: bytes | memoryview) -> PatchTable:
-    """Read a table; an empty one where there is none."""
+    """Read a table from its bytes. If there is none, return an empty one."""
     table = PatchTable()
     data = bytes(data)
     if len(data) < layout.PATCHES.size:
@@ -260,7 +268,7 @@ def _patch(data: bytes, at: int) -> Patch | None:
 
 
 def _automaton(data: bytes, at: int) -> bytes:
-    """Return the bytes of a `struct sosc_automaton`: its accepting states are its last table."""
+    """Return the bytes of a `struct sosc_automaton`, which ends with its accepting states."""
     states, _, accept, _, _ = layout.AUTOMATON.struct.unpack_from(data, at)
     return data[at : at + accept + states]
 
@@ -270,7 +278,10 @@ def _text(data: bytes, at: int) -> str:
 
 
 def _place(items: list[Patch | None] | list[PatchLibrary | None], item: object, most: int) -> int:
-    """Put an item into a free place, or behind the last one."""
+    """Put an item into a free place, or append it. Return its index.
+
+    Raises ValueError if there are `most` items already.
+    """
     places: list[object] = items  # type: ignore[assignment]  # the caller knows of what
     for index, each in enumerate(places):
         if each is None:
@@ -283,7 +294,7 @@ def _place(items: list[Patch | None] | list[PatchLibrary | None], item: object, 
 
 
 def indices(table: PatchTable, symbols: Iterable[str]) -> list[int]:
-    """Return the places of the patches of symbols. Raises KeyError for one that has none."""
+    """Return the indices of the patches of symbols. Raises KeyError if a symbol has no patch."""
     places = []
     for symbol in symbols:
         index = table.index(symbol)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a control block is made of: the answer to "what shall the agent do"."""
+"""The content of a control block's plan: it tells the agent what to do."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ STRINGS_SIZE = 64 << 20  # names of MAX_SLOTS symbols at 256 bytes; sparse
 
 
 class InstrumentPlan:
-    """What one instrument is to see: `instrument` is an INSTRUMENT_ of `layout`.
+    """The task of one instrument. `instrument` is an INSTRUMENT_ constant of `layout`.
 
-    `rules` and `functions` are its part of those sections, as bytes; the patterns that they
-    name are among those of the whole plan. `flags` are PLAN_ constants. `own_size` are the
-    bytes of shared memory that it fills as it likes; `own` is what they begin with.
+    `rules` and `functions` are the instrument's parts of these sections, as bytes. Their numbers
+    of patterns count from the first pattern of the whole plan. `flags` are PLAN_ constants.
+    `own_size` is the size in bytes of the shared memory for the instrument's own use, and `own`
+    is the initial content of that memory.
     """
 
     __slots__ = ("flags", "functions", "instrument", "own", "own_size", "rules")
@@ -37,20 +38,23 @@ class InstrumentPlan:
 
 
 class Plan:
-    """What a new control block is made of.
+    """The content of a new control block.
 
-    `instruments` see the calls of a slot that they have chosen in this order, at most PLANS.
-    `flags` and `when_full` are constants of `layout`; `chunks` is the size of the
-    ring in chunks; `count_arrays` the number of count arrays (only instruments that count by
-    thread have some), `ready_arrays` how many of them the program maps at its start.
-    `strings_size` is the room for names; `slot_places` what followed children find each other's
-    slots in, 0 or SLOT_PLACES. `patterns` is the content of its section, `main_path`
-    is the path of the program; its file name is its image's name. `patches` is a table of
-    functions that are to stand in the place of others, empty: those that stand are kept.
-    `function_room` are bytes for tables of functions that come later (`latertable.py`).
-    `gate`: each process has a gate, and the program's is open (True) or closed at first; None:
-    there are none, and all calls are recorded. `counts_execs`: children that are not followed count
-    the programs that they execute.
+    `instruments` see the calls of a slot in this order if they have chosen the slot. There are at
+    most PLANS of them. `flags` and `when_full` are constants of `layout`. `chunks` is the size of
+    the ring in chunks. `count_arrays` is the number of count arrays, and only instruments that
+    count by thread need them. `ready_arrays` is the number of arrays that the program maps at its
+    start. `strings_size` is the size of the section of names in bytes. `slot_places` is the size
+    of the table in which followed children find each other's slots, 0 or SLOT_PLACES. `patterns`
+    is the content of its section. `main_path` is the path of the program, and its file name is
+    the name of its image.
+
+    `patches` is a table of functions that are to be called in place of others. If it is empty,
+    the present patches stay. `function_room` is the number of bytes for tables of functions that
+    are added later (`latertable.py`). If `gate` is not None, each process has a gate, and the
+    program's gate is first open (True) or closed (False). If it is None, there are no gates, and
+    all calls are recorded. If `counts_execs` is set, children that are not followed count the
+    programs that they execute.
     """
 
     __slots__ = (
@@ -114,9 +118,9 @@ class Plan:
 
 
 def renumber_patterns(rules: bytes, functions: bytes, first: int) -> tuple[bytes, bytes]:
-    """Return rules and a function table whose patterns are numbered from `first` on, not from 0.
+    """Return rules and a function table with their patterns numbered from `first` on, not from 0.
 
-    Several instruments have their patterns in one section, one behind the other's.
+    The patterns of several instruments are in one section, one instrument after the other.
     """
     if not first:
         return rules, functions

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory file that soscope alone writes to: what the agent is to do.
+"""The plan's memory file: it tells the agent what to do, and only soscope writes to it.
 
-soscope maps it, and then seals it with F_SEAL_FUTURE_WRITE. From there on nobody can write to the
-file in any other way than by that mapping, whatever the rights are. The target maps the file to
-read it. Before Linux 5.1, and if the file is one on tmpfs, the target can write to it as to a
+soscope maps the file, and then seals it with F_SEAL_FUTURE_WRITE. From then on the file can be
+written only through this mapping, whatever the rights of a process are. The target maps the file
+to read it. Before Linux 5.1, or if the file is on tmpfs, the target can also write to it, as to a
 control block.
 """
 
@@ -22,23 +22,23 @@ SEALS = sharedfile.SIZE_SEALS | 0x10
 
 
 class PlanFile:
-    """A mapped plan. `fd` is its file, `size` its bytes.
+    """A mapped plan. `fd` is its file, and `size` is its size in bytes.
 
-    `writer` is (pid, addr) of another process of soscope's that can write to it, where this one
-    has come too late for that. `users` counts the blocks whose plan it is.
+    If this process has opened the plan after it was sealed, `writer` is (pid, addr) of another
+    process of soscope that can write to it. `users` is the number of blocks that use the plan.
     """
 
     __slots__ = ("_file", "_is_ours", "_u8", "mapping", "size", "users", "writer")
 
     def __init__(self, fd: int, writer: tuple[int, int] | None = None) -> None:
-        """Map the file `fd`, which belongs to the plan from here on. Raises OSError, ValueError."""
+        """Map the file `fd`. The plan owns the file from here on. Raises OSError and ValueError."""
         self.size = os.fstat(fd).st_size
         self.writer = writer
         self.users = 0
         self._is_ours = True
         try:
             self._file = sharedfile.Mapped(fd, self.size)
-        except PermissionError:  # it is sealed
+        except PermissionError:  # the file is sealed
             self._is_ours = False
             self._file = sharedfile.Mapped(fd, self.size, mmap.PROT_READ)
         self.mapping = self._file.mapping
@@ -46,14 +46,15 @@ class PlanFile:
 
     @property
     def fd(self) -> int:
-        """The descriptor of its file."""
+        """The descriptor of the file."""
         return self._file.fd
 
     @classmethod
     def create(cls, size: int, descriptor: int | None = None) -> PlanFile:
         """Return a new plan of `size` bytes, which is not sealed yet.
 
-        `descriptor` is an empty shared file to use, None: make one. Raises NoSharedMemory.
+        `descriptor` is an empty shared file to use. If it is None, a file is created. Raises
+        NoSharedMemory.
         """
         if descriptor is None:
             descriptor = sharedfile.create(size, 0)
@@ -66,9 +67,10 @@ class PlanFile:
             raise sharedfile.not_mapped(size, error) from error
 
     def seal(self) -> None:
-        """Let nobody but this mapping write to the file. Before the target maps it.
+        """Seal the file so that only this mapping can write to it.
 
-        Raises OSError if somebody has cut the file.
+        It must be called before the target maps the file. If another process has changed the size
+        of the file, raise OSError.
         """
         if sharedfile.takes_seals(self.fd):
             try:
@@ -82,19 +84,19 @@ class PlanFile:
 
     @property
     def is_sealed(self) -> bool:
-        """Return whether nobody else can write to it."""
+        """Return whether no other process can write to the file."""
         return not self._is_ours or fcntl.fcntl(self.fd, fcntl.F_GET_SEALS) & SEALS == SEALS
 
     @property
     def addr(self) -> int:
-        """Where it is mapped; only where it can be written to."""
+        """The address at which the file is mapped. The mapping must be writable."""
         start = ctypes.c_char.from_buffer(self.mapping)
         addr = ctypes.addressof(start)
-        del start  # it keeps the mapping from being closed
+        del start  # a reference would keep the mapping from being closed
         return addr
 
     def close(self) -> None:
-        """Close the file and unmap it, when no block uses it any more."""
+        """Close the file and unmap it if no other block uses it."""
         self.users -= 1
         if self.users > 0:
             return
@@ -104,11 +106,11 @@ class PlanFile:
     # ---- its bytes ----
 
     def read(self, at: int, size: int) -> bytes:
-        """Return some of its bytes, fewer at its end."""
+        """Return `size` bytes at offset `at`, or fewer at the end of the file."""
         return self.mapping[at : at + size]
 
     def write(self, at: int, data: bytes) -> bool:
-        """Put `data` at offset `at`; return whether that was possible."""
+        """Write `data` at offset `at`. Return whether that was possible."""
         if not 0 <= at <= at + len(data) <= self.size:
             return False
         if self._is_ours:
@@ -124,7 +126,7 @@ class PlanFile:
             finally:
                 os.close(memory)
         except OSError:
-            return False  # it has ended
+            return False  # the process or thread has ended
 
     def field(self, name: str) -> int:
         """Return an integer of the first page."""
@@ -132,6 +134,6 @@ class PlanFile:
         return int.from_bytes(self.mapping[at : at + size], "little")
 
     def set_field(self, name: str, value: int) -> bool:
-        """Change an integer of the first page; return whether that was possible."""
+        """Change an integer of the first page. Return whether that was possible."""
         at, size, _ = layout.PLAN_HEAD.fields[name]
         return self.write(at, value.to_bytes(size, "little"))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What instrumented code reports: the mirror of soscope/prof.h, as `layout` is of wire.h."""
+"""Reports of instrumented code: the mirror of soscope/prof.h, as `layout` mirrors wire.h."""
 
 from __future__ import annotations
 
 from soscope.wire.layout import Layout
 
-# What is done with the calls.
+# Modes: what the hooks do with calls.
 PROF_QUIET = 0
 PROF_COUNT = 1
 PROF_SAMPLE = 2
@@ -13,7 +13,7 @@ PROF_TIME = 3
 PROF_LOG = 4
 PROF_MODES = 5
 
-# What reports them.
+# Hooks that report calls.
 PROF_MCOUNT = 0
 PROF_FENTRY = 1
 PROF_CYG = 2
@@ -34,7 +34,7 @@ PROF_INSIDE = 1 << 63
 PROF_SHADOW_STACK = 1
 PROF_FOLLOWED = 2
 
-# Why entries of functions are not patched.
+# Reasons why entries of functions are not patched.
 PROF_LEFT_SMALL = 0
 PROF_LEFT_OTHER = 1
 PROF_LEFT_START = 2

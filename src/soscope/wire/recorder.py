@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes into a control block what an agent would, for programs that take none.
+"""Writes to a control block as an agent would, for programs that can take no agent.
 
-The same images, slots, units and counters: whoever reads the block does not know who wrote it.
-One thread of this process writes, and nobody of the target's.
+It writes the same images, slots, units and counters, so readers of the block need not know
+whether an agent has written it. Only one thread of this process writes to the block. The target
+does not.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ _WORD = (1 << 64) - 1
 _LOW = 0xFFFF_FFFF
 
 
-# (kind, item, flags, bytes) of something that was kept of a call
+# (kind, item, flags, bytes) of captured data of a call
 Item = tuple[int, int, int, bytes]
 
 
 class Recorder:
-    """Fills one control block. `ticks` returns the time of now, as the block's times are.
+    """Writes to one control block. `ticks` returns the current time in the unit of the block.
 
-    `make_room` is called where the ring is full: it has the reader take what is there.
+    If the ring is full, `make_room` is called. It makes the reader take the data in the ring.
     """
 
     __slots__ = (
@@ -69,16 +70,16 @@ class Recorder:
         block.state = layout.STATE_RUNNING
 
     def knows_errno(self) -> None:
-        """Say that errno of calls that fail is written down."""
+        """Set the flag that the errno of failed calls is recorded."""
         self._block.agent_flags |= layout.AGENT_ERRNO
 
     def stood(self, ns: int) -> None:
-        """Say that a thread has stood still for so long."""
+        """Add `ns` to the time that threads were stopped."""
         self._block.stood_still += ns
 
     @property
     def is_stopped(self) -> bool:
-        """Return whether nothing more is to be recorded."""
+        """Return whether soscope has asked to stop recording."""
         return self._block.command == layout.COMMAND_STOP
 
     # ---- names ----
@@ -95,7 +96,7 @@ class Recorder:
         flags: int,
         pid: int,
     ) -> int:
-        """Write down an image; return its index, `layout.NONE` where there is no room."""
+        """Write the record of an image. Return its index, `layout.NONE` if there is no room."""
         index = self._block.image_count
         if index >= layout.MAX_IMAGES:
             self._block.images_dropped += 1
@@ -124,14 +125,14 @@ class Recorder:
         return index
 
     def image_slots(self, index: int, *, hooked: int, left: int, refused: int) -> None:
-        """Say what became of the slots of an image."""
+        """Write the numbers of hooked, left and refused slots of an image."""
         at = index * layout.IMAGE.size + layout.IMAGE.offset("slots_hooked")
         data = b"".join(each.to_bytes(4, "little") for each in (hooked, left, refused))
         self._put(layout.SEC_IMAGES, at, data)
         self._block.slots_left += left
 
     def move(self, kind: int, pid: int, index: int = layout.NONE, parent: int = 0) -> None:
-        """Say that an image has come or gone in a process, or that this one was forked."""
+        """Record that an image was loaded or unloaded, or that the process was forked."""
         row, now = self._block.move_count, self.ticks()
         if row < layout.MAX_MOVES:
             move = layout.MOVE.struct.pack(kind, index, pid, parent, now, now)
@@ -139,7 +140,7 @@ class Recorder:
             self._block.move_count = row + 1
 
     def close_image(self, index: int) -> None:
-        """Say that no process has an image any more."""
+        """Record that no process has an image loaded any more."""
         at = index * layout.IMAGE.size + layout.IMAGE.offset("flags")
         flags = int.from_bytes(self._block.view(layout.SEC_IMAGES, at, at + 4), "little")
         self._put(layout.SEC_IMAGES, at, (flags | layout.IMAGE_CLOSED).to_bytes(4, "little"))
@@ -161,7 +162,7 @@ class Recorder:
         treatment: int,
         instrument: int,
     ) -> int:
-        """Write down a slot; return its index, `layout.NONE` where there is no room."""
+        """Write the record of a slot. Return its index, `layout.NONE` if there is no room."""
         index = self._block.slot_count
         if index >= layout.MAX_SLOTS:
             self._block.slots_dropped += 1
@@ -190,7 +191,7 @@ class Recorder:
         return index
 
     def matched(self, first: int, rules: list[bool]) -> None:
-        """Count what each rule of a filter was about; `first` is the number of the first one."""
+        """Add a match to each rule whose item is true. `first` is the number of the first rule."""
         for number, holds in enumerate(rules, first):
             if holds:
                 view = self._block.view(layout.SEC_MATCHES, 4 * number, 4 * number + 4)
@@ -198,7 +199,7 @@ class Recorder:
                 view.release()
 
     def _string(self, text: str) -> int:
-        """Return where a name lies, 0 where there is no room for it."""
+        """Return the offset of a name in the section of strings, 0 if there is no room for it."""
         known = self._strings.get(text)
         if known is not None:
             return known
@@ -230,7 +231,10 @@ class Recorder:
         items: list[Item],
         is_alone: bool,
     ) -> bool:
-        """Write down a call; `is_alone`: its end is not seen. False: there was no room."""
+        """Record the entry of a call. Return False if there was no room.
+
+        If `is_alone` is set, the exit of the call will not be seen.
+        """
         kind = layout.UNIT_ENTRY_ONLY if is_alone else layout.UNIT_ENTRY
         fields = (sp & _LOW, ticks, return_addr & _WORD, arg0 & _WORD)
         unit = layout.ENTRY.struct.pack(kind << 28 | slot, *fields)
@@ -251,7 +255,7 @@ class Recorder:
         errno: int,
         items: list[Item],
     ) -> None:
-        """Write down that a call has returned."""
+        """Record the exit of a call."""
         unit = layout.EXIT.struct.pack(
             layout.UNIT_EXIT << 28 | slot, sp & _LOW, ticks, result & _WORD, errno, 0
         )
@@ -280,7 +284,7 @@ class Recorder:
         return True
 
     def _take(self, pid: int, tid: int) -> bool:
-        """Take a chunk for a thread's units."""
+        """Take a free chunk for the units of a thread. Return whether there was one."""
         block = self._block
         for again in range(2):
             index = block.chunk_states().find(layout.CHUNK_FREE)
@@ -302,12 +306,15 @@ class Recorder:
         return True
 
     def leave(self, tid: int) -> None:
-        """Write no more of a thread that has ended: its chunk is the reader's from then on."""
+        """Note that a thread has ended. The reader takes over its chunk.
+
+        Nothing more is written to the chunk.
+        """
         if self._owner[1] == tid:
             self._chunk, self._owner = -1, (0, 0)
 
     def leave_process(self, pid: int) -> None:
-        """Do so for all threads of a process."""
+        """Note that all threads of a process have ended, in the same way as `leave`."""
         if self._owner[0] == pid:
             self._chunk, self._owner = -1, (0, 0)
 
@@ -333,20 +340,23 @@ class Recorder:
         words[at] += 1
 
     def returned(self, slot: int, ticks: int, own: int, *, is_error: bool) -> None:
-        """Add up that a call of `ticks`, `own` of them its own, has returned, for STATS."""
+        """Add the exit of a call to STATS.
+
+        It took `ticks`, and `own` of them without nested calls.
+        """
         words, at = self._cell(slot, _STATS_WORDS)
         words[at + 1] += 1
         if is_error:
             words[at + 2] += 1
         words[at + 3] += ticks
-        least = words[at + 4]  # the minimum plus one, so that 0 can say "none yet"
+        least = words[at + 4]  # the minimum plus one, 0 while there is none
         if not least or ticks < least - 1:
             words[at + 4] = ticks + 1
         words[at + 5] = max(words[at + 5], ticks)
         words[at + 6] += own
 
     def _cell(self, slot: int, width: int) -> tuple[memoryview, int]:
-        """Return the words of the block, and where the counters of a slot begin in those."""
+        """Return the words of the block, and the index of the first counter of a slot."""
         return self._words, self._counts + slot * width
 
 

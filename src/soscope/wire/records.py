@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Image and slot records of the agent as model objects, from memory or from a recording."""
+"""Makes model objects from the agent's records of images and slots, in memory or in a recording."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     Names = Callable[[int], str]
 
-_CHECKSUM = 8  # bytes of an image without a build-id that tell it apart
-_MOST_LEFT = 1 << 24  # slots that nobody asked for: no image has as many
+_CHECKSUM = 8  # bytes of the checksum that identifies an image without a build-id
+_MOST_LEFT = 1 << 24  # slots that were not chosen: more than an image can have
 
 
 def image_of(
@@ -25,9 +25,9 @@ def image_of(
     string: Names,
     main_path: str = "",
 ) -> TracedImage | None:
-    """Make an image of the `struct sosc_image` at `offset`; None while it is not ready.
+    """Return an image from the `struct sosc_image` at `offset`, None while it is not ready.
 
-    `string` maps an offset in the strings to a name.
+    `string` maps an offset in the section of strings to a name.
     """
     (
         name,
@@ -76,7 +76,7 @@ def slot_of(
     string: Names,
     images: dict[int, TracedImage],
 ) -> TracedSlot | None:
-    """Make a slot of the `struct sosc_slot` at `offset`; None while it is not ready."""
+    """Return a slot from the `struct sosc_slot` at `offset`, None while it is not ready."""
     (
         symbol,
         version,

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared memory files behind a control block and its plan.
+"""The shared memory files of a control block and its plan.
 
-They are sparse and have no names, so nothing is left behind whoever dies. Their sizes are sealed:
-if the target could cut a file, a look at the missing part would end soscope with SIGBUS. Pages
-of a block can still be given back, and then read as zeros. A limit on file sizes (`ulimit -f`)
-counts for the files too, although they take no disk.
+They are sparse and have no names, so that nothing is left behind if a process dies. Their sizes
+are sealed. If the target could shorten a file, soscope would die of SIGBUS when it accesses the
+missing part. Pages of a block can still be given back to the kernel, and then read as zeros. A
+limit on file sizes (`ulimit -f`) also applies to these files, although they take no disk space.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import os
 from soscope.errors import NoSharedMemory
 
 _NAME = "soscope"
-MAPPED = f"/memfd:{_NAME}"  # how the path of a mapping begins
+MAPPED = f"/memfd:{_NAME}"  # start of the path of a mapping
 _MFD_CLOEXEC, _MFD_ALLOW_SEALING = 1, 2
 _MFD_NOEXEC_SEAL = 8  # Linux 6.3; some systems refuse memory files without it
-# What memfd_create(2) is called with: the first that the system takes.
+# Flags of memfd_create(2). The first ones that the kernel accepts are used.
 FLAGS = (
     _MFD_CLOEXEC | _MFD_ALLOW_SEALING | _MFD_NOEXEC_SEAL,
     _MFD_CLOEXEC | _MFD_ALLOW_SEALING,
@@ -32,8 +32,8 @@ SIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 def create(size: int, seals: int = SIZE_SEALS) -> int:
     """Return the descriptor of a new shared memory file of `size` bytes, close-on-exec.
 
-    `seals` are flags of fcntl(2), F_ADD_SEALS. With 0 the caller seals the file later. Raises
-    NoSharedMemory if the system has no shared memory, or if a limit forbids so much.
+    `seals` are flags of fcntl(2), F_ADD_SEALS. If it is 0, the caller seals the file later. If
+    the system has no shared memory, or if a limit forbids this size, raise NoSharedMemory.
     """
     descriptor = _open()
     resize(descriptor, size, seals if takes_seals(descriptor) else 0)
@@ -41,12 +41,12 @@ def create(size: int, seals: int = SIZE_SEALS) -> int:
 
 
 def resize(descriptor: int, size: int, seals: int = SIZE_SEALS) -> None:
-    """Give a new file its size and its seals. On failure close it and raise NoSharedMemory."""
+    """Set the size and the seals of a new file. On failure close it and raise NoSharedMemory."""
     try:
         _resize(descriptor, size)
         if seals:
             fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
-        if os.fstat(descriptor).st_size != size:  # whoever shares it was quicker than the seals
+        if os.fstat(descriptor).st_size != size:  # another process has changed it before the seals
             raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
     except OSError as error:
         os.close(descriptor)
@@ -57,22 +57,23 @@ def resize(descriptor: int, size: int, seals: int = SIZE_SEALS) -> None:
 
 
 class Mapped:
-    """A mapping of a file that belongs to the mapping from here on.
+    """A mapping of a file. The mapping owns the file from here on.
 
-    `fd` is its descriptor. Descriptors may be few, and a mapping keeps a duplicate of its own: that
-    one is used, if it is known which one it is, and the other one is closed.
+    `fd` is the file's descriptor. Descriptors may be few, and Python's mmap keeps a duplicate of
+    its own. If the number of the duplicate is known, `fd` is the duplicate, and the original is
+    closed.
     """
 
     __slots__ = ("_is_apart", "fd", "mapping")
 
     def __init__(self, descriptor: int, size: int, prot: int = _PROT) -> None:
-        """Map `size` bytes. Raises OSError and MemoryError, with nothing closed."""
+        """Map `size` bytes. On failure raise OSError or MemoryError and close nothing."""
         number = os.dup(descriptor)
-        os.close(number)  # the mapping gets the lowest one that is free, too
+        os.close(number)  # mmap gets the lowest free number, too
         self.mapping = mmap.mmap(descriptor, size, prot=prot)
         try:
             self._is_apart = not os.path.samestat(os.fstat(number), os.fstat(descriptor))
-        except OSError:  # another thread was quicker, or a mapping keeps none
+        except OSError:  # another thread took it, or mmap keeps none
             self._is_apart = True
         self.fd = descriptor
         if not self._is_apart:
@@ -80,7 +81,10 @@ class Mapped:
             self.fd = number
 
     def close(self) -> None:
-        """Unmap and close. Raises BufferError if a view is left; then both go with it."""
+        """Unmap and close the file. If a view is left, raise BufferError.
+
+        The view then keeps the mapping and its descriptor until it is released.
+        """
         if self._is_apart:
             os.close(self.fd)
             self._is_apart = False
@@ -89,9 +93,9 @@ class Mapped:
 
 
 def seal_content(descriptor: int) -> None:
-    """Let nobody change a file of ours any more. Raises OSError.
+    """Seal the content of a file of soscope, so that it cannot be changed any more.
 
-    If somebody has it mapped to write to it, the size is all that can be sealed.
+    If a process has the file mapped for writing, only its size can be sealed. Raises OSError.
     """
     if not takes_seals(descriptor):
         return
@@ -104,18 +108,18 @@ def seal_content(descriptor: int) -> None:
 
 
 def takes_seals(descriptor: int) -> bool:
-    """Return whether a file is a memory file; one on tmpfs takes no seals."""
+    """Return whether a file accepts seals. A memory file does, and a file on tmpfs does not."""
     return not fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SEAL
 
 
 def refusal(do: str, size: int, reason: str, number: int | None) -> NoSharedMemory:
-    """Return the error of who could not create or map `size` bytes; `number` is the errno."""
+    """Return the error for `size` bytes that could not be made or mapped. `number` is errno."""
     amount = f"{size >> 20} MiB" if size >> 20 else f"{size >> 10} KiB"
     return NoSharedMemory(f"cannot {do} {amount} of shared memory: {reason}", errno=number)
 
 
 def not_mapped(size: int, error: BaseException) -> NoSharedMemory:
-    """Return the error of who could not map `size` bytes because of `error`."""
+    """Return the error for `size` bytes that could not be mapped because of `error`."""
     number = getattr(error, "errno", None) or errno.ENOMEM
     return refusal("map", size, os.strerror(number).lower(), number)
 
@@ -127,9 +131,9 @@ def _open() -> int:
             return os.memfd_create(_NAME, flags)
         except OSError as error:
             reason = error
-    # A seccomp filter may not know memfd_create; an unnamed file on tmpfs is the same thing.
+    # A seccomp filter may forbid memfd_create. An unnamed file on tmpfs serves as well.
     try:
-        # no name in a folder that all may write to: nobody can guess it
+        # The file has no name in this folder, which everyone may write to.
         return os.open("/dev/shm", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)  # noqa: S108
     except OSError:
         raise NoSharedMemory(
@@ -138,10 +142,10 @@ def _open() -> int:
 
 
 def _resize(descriptor: int, size: int) -> None:
-    """Give the file its size, lifting our own limit on file sizes for the moment.
+    """Set the size of the file, and lift soscope's own limit on file sizes for the moment.
 
-    Later stores through mappings are not checked against the limit, so the program that
-    inherits it can use the file.
+    Later stores through mappings are not checked against the limit, so a program that inherits
+    the limit can use the file.
     """
     try:
         os.ftruncate(descriptor, size)  # Python ignores SIGXFSZ

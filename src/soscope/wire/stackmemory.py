@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The own memory of an instrument that keeps stacks: what it begins with (soscope/blocks.h)."""
+"""The initial content of the memory of an instrument that keeps stacks (soscope/blocks.h)."""
 
 from __future__ import annotations
 
 from soscope.wire import blocklayout, objectlayout
 
-BITS = 20  # of the number of buckets
-WORDS = 1 << 23  # of stacks and codes: some 350,000 of 23 frames
+BITS = 20  # the number of buckets is 2 to this power
+WORDS = 1 << 23  # of stacks and code objects: about 350,000 stacks of 23 frames
 
 
 def stack_memory(
@@ -20,10 +20,10 @@ def stack_memory(
     frames: int = 0,
     has_xsave: bool = False,
 ) -> tuple[bytes, int]:
-    """Return the first bytes, and the size of all; it is sparse.
+    """Return the initial content, and the size of the memory, which is sparse.
 
-    `layouts` are the structs sosc_python; `arrays` is how many struct sosc_sizes lie at the end.
-    The rest are fields of struct sosc_blocks.
+    `layouts` are the structs sosc_python. `arrays` is the number of struct sosc_sizes at the end.
+    The other parameters are fields of struct sosc_blocks.
     """
     first_layout = blocklayout.BLOCKS.size
     first_bucket = first_layout + len(layouts) + -len(layouts) % 8
@@ -42,8 +42,8 @@ def stack_memory(
         len(layouts) // objectlayout.PYTHON.size,
         end if arrays else 0,
         arrays,
-        1,  # the first is for threads that find none
-        *(0,) * 5,  # the agent's
+        1,  # the first array is for threads that get none
+        *(0,) * 5,  # fields of the agent
         frames,
         has_xsave,
         blocklayout.LEAD_NOBODY,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program asks that counts its own calls: the mirror of tally.h, as that of wire.h."""
+"""Requests of a program that counts its own calls: the mirror of tally.h, as `layout` of wire.h."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ TALLY_OPERATION = 24
 TALLY_PATH = 120
 TALLY_LEFTS = 256
 
-# What it asks for.
+# Requests of the program.
 TALLY_OPEN = 1
 TALLY_LOOK = 2
 TALLY_CLOSE = 3
 
-# What calls are for.
+# Groups of functions.
 TALLY_NONE = 0
 TALLY_FD = 1
 TALLY_MEMORY = 2
@@ -29,7 +29,7 @@ TALLY_SQLITE = 7
 TALLY_SSL = 8
 TALLY_GROUPS = 9
 
-# What a call asks for, and what it got.
+# What a call requests, and what it returns.
 ASKS_NOTHING = 0
 ASKS_SIZE = 1
 ASKS_PRODUCT = 2
@@ -48,7 +48,7 @@ GETS_SIZE_AT = 5
 GETS_INT = 6
 GETS_SIZE_IF = 7
 
-# What else is known of a function.
+# Other facts about a function.
 TALLY_QUERY = 1
 TALLY_GOES_ON = 2
 TALLY_ANSWER = 4
@@ -76,7 +76,7 @@ TALLY_EXISTS = 3
 TALLY_FAILED = 5
 TALLY_UNSIZED = 0
 
-# Why a slot is not counted.
+# Reasons why a slot is not counted.
 TALLY_ADDRESS = 1
 TALLY_FOREIGN = 2
 TALLY_READ_ONLY = 3
