@@ -39,7 +39,7 @@ __all__ = [
     "trace",
 ]
 
-# name -> (module, name there; none: the module itself)
+# public name -> (module, name in that module; without it, the module itself)
 _LAZY = {
     "Answer": ("soscope.live.lookup.answer", "Answer"),
     "Binding": ("soscope.live.slots.bindings", "Binding"),

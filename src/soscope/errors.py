@@ -3,27 +3,28 @@
 
     SoscopeError                 something went wrong; message, hint, slug, exit status
     ├── UsageError               the words on the command line, or the arguments of a call
-    ├── FormatError              a file is not what its format promises; names field and offset
-    ├── AmbiguousError           several answers, where one was asked for; lists them
+    ├── FormatError              a file does not follow its format; names field and offset
+    ├── AmbiguousError           several answers to a question for one; lists them
     ├── RecordingError           a recording cannot be written, or be read
-    ├── NoSuchProcess            the process is not there       (also a ProcessLookupError)
-    ├── NotPermitted             the kernel says no             (also a PermissionError)
+    ├── NoSuchProcess            the process does not exist     (also a ProcessLookupError)
+    ├── NotPermitted             the kernel refused             (also a PermissionError)
     ├── LaunchError              the command could not be started
     ├── AttachError              a running process could not be traced
     ├── HookError                a function of this process could not be hooked
-    ├── RemoteError              a stub of the remote protocol is gone, or answers nonsense
+    ├── RemoteError              a GDB stub is gone, or its answers make no sense
     └── AgentError               the agent could not be put into the process, or gave up
-        └── NoSharedMemory       no memory to share with it
+        └── NoSharedMemory       no memory that soscope and the agent can share
 
-The classes follow what a caller can do about it, not where it happened. A message is one
-line in lower case without a full stop, `what: object: reason`; the hint says what to do.
+There is a class for each thing that a caller can do about an error, not for each place that
+raises one. A message is one line in lower case without a full stop, `what: object: reason`. The
+hint says what the user can do.
 """
 
 from __future__ import annotations
 
 
 class SoscopeError(Exception):
-    """Base of all errors that are not a bug in soscope.
+    """Base class of all errors that are not a bug in soscope.
 
     >>> try:
     ...     soscope.Image.open("/etc/passwd")
@@ -33,10 +34,10 @@ class SoscopeError(Exception):
     format 1 None
     /etc/passwd: magic at offset 0x0: neither an ELF nor a Mach-O file
 
-    `slug` is a stable word for the error (and the anchor of its paragraph in the
-    documentation), `exit_status` what the command line ends with, `errno` the
-    system's reason where there was one: it is kept, never flattened into the text.
-    `soscope trace CMD` replaces `exit_status` by 125, except for `LaunchError`.
+    `slug` is a stable word for the error (and the anchor of its paragraph in the documentation).
+    `exit_status` is the exit status of the command line. `errno` is the errno of the system call
+    that failed, if there was one. It is kept as a number, beside the text of the message.
+    `soscope trace CMD` exits with 125 in place of `exit_status`, except for `LaunchError`.
     """
 
     slug = "error"
@@ -61,22 +62,22 @@ class SoscopeError(Exception):
             self.exit_status = exit_status
 
     def __str__(self) -> str:
-        # OSError's own __str__ would print errno and filename, which we do not fill in.
+        # OSError.__str__ would print errno and filename, and soscope does not set the filename.
         return self.message
 
 
 class UsageError(SoscopeError):
-    """The user asked for something that has no meaning."""
+    """The user asked for something that makes no sense."""
 
     slug = "usage"
     exit_status = 2
 
 
 class FormatError(SoscopeError):
-    """A file breaks its format.
+    """A file does not follow its format.
 
-    `field` names what was wrong and `offset` is where it lies, in bytes from the start
-    of the source that was read; both are in the message already.
+    `field` is the name of the wrong field and `offset` is its position, in bytes from the start
+    of the source that was read. Both are in the message already.
 
     >>> from soscope.errors import FormatError
     >>> try:
@@ -106,7 +107,7 @@ class FormatError(SoscopeError):
 
 
 class AmbiguousError(SoscopeError, LookupError):
-    """There are several answers where one was asked for; `candidates` are all of them."""
+    """There are several answers, but the caller asked for one; `candidates` are all of them."""
 
     slug = "ambiguous"
     exit_status = 1
@@ -124,7 +125,7 @@ class RecordingError(SoscopeError):
 
 
 class NoSuchProcess(SoscopeError, ProcessLookupError):  # noqa: N818  named as psutil's is
-    """There is no process of this id, or no longer.
+    """No process has this id, or the process has ended.
 
     >>> try:
     ...     soscope.Process(1 << 30)
@@ -145,7 +146,7 @@ class NotPermitted(SoscopeError, PermissionError):  # noqa: N818  pairs with NoS
 
 
 class RemoteError(SoscopeError):
-    """A stub of the GDB remote protocol is gone, or does not answer as it should."""
+    """A stub of the GDB remote protocol is gone, or its answers do not follow the protocol."""
 
     slug = "remote"
     exit_status = 125
@@ -154,7 +155,7 @@ class RemoteError(SoscopeError):
 class LaunchError(SoscopeError):
     """The command could not be started.
 
-    Exit status 125; `not_executable` and `not_found` make the shell's 126 and 127.
+    The exit status is 125; for `not_executable` and `not_found` it is 126 and 127, as in a shell.
     """
 
     slug = "launch"
@@ -162,14 +163,14 @@ class LaunchError(SoscopeError):
 
     @classmethod
     def not_found(cls, command: str, *, errno: int | None = None) -> LaunchError:
-        """Make the error for a command that no directory of PATH has."""
+        """Make the error for a command that is in no directory of PATH."""
         return cls(
             f"cannot run '{command}': not found", slug="not-found", exit_status=127, errno=errno
         )
 
     @classmethod
     def not_executable(cls, command: str, reason: str, *, errno: int | None = None) -> LaunchError:
-        """Make the error for a file that is there and that exec refuses; `reason` says why."""
+        """Make the error for a file that exists, but that exec refuses; `reason` tells why."""
         return cls(
             f"cannot run '{command}': {reason}",
             slug="not-executable",
@@ -179,21 +180,21 @@ class LaunchError(SoscopeError):
 
 
 class AttachError(SoscopeError):
-    """A running process cannot have the agent; it goes on as if nothing had happened."""
+    """The agent cannot be put into a running process; the process goes on unchanged."""
 
     slug = "attach"
     exit_status = 1
 
 
 class HookError(SoscopeError):
-    """`soscope.hook` cannot lead calls of a function to this callable: nothing was changed."""
+    """`soscope.hook` cannot redirect a function's calls to this callable; nothing was changed."""
 
     slug = "hook"
     exit_status = 1
 
 
 class AgentError(SoscopeError):
-    """The agent could not be built into the target, or reported a failed start."""
+    """The agent could not be loaded into the target, or reported that it failed to start."""
 
     slug = "agent"
     exit_status = 125
@@ -202,5 +203,5 @@ class AgentError(SoscopeError):
 class NoSharedMemory(AgentError):  # noqa: N818  it says what is missing
     """A limit, or the system, allows no memory that the agent and soscope could share.
 
-    A command that was to be traced runs untraced.
+    The command runs all the same, but is not traced.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects of this very program: soscope_mem, by another name.
+"""Record the objects of the program that imports this; another name for soscope_mem.
 
 >>> import soscope.mem
 >>> soscope.mem.start()
@@ -31,7 +31,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Return what soscope_mem imports only when it is asked for."""
+    """Return a name that soscope_mem itself imports lazily."""
     if name in __all__:
         return getattr(soscope_mem, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

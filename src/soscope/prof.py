@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A profile of the shared libraries of this very program: soscope_prof, by another name.
+"""Profile the shared libraries of the program that imports this; another name for soscope_prof.
 
 >>> import soscope.prof, zlib
 >>> with soscope.prof.profile(images=["libz*"]) as result:
