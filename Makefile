@@ -6,7 +6,7 @@ PYTHON ?=
 JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? 2 * n : 8)))
 SLICE ?= 1/1
 VENV := .venv/bin
-C_FILES = $(shell find agent tests -name '*.[ch]' -o -name '*.cc' -o -name '*.hh')
+C_FILES = $(shell find native tests -name '*.[ch]' -o -name '*.cc' -o -name '*.hh')
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test quick soak stress lint format build bench clean setup-demo setup-test

@@ -18,8 +18,8 @@ from benchmarks.tools import TOP, Tools
 from soscope.wire import layout
 
 _NOTHING = """
-#include "handler.h"
-#include "instrument.h"
+#include "call/handler.h"
+#include "base/instrument.h"
 
 static uint64_t handler(const struct sosc_chosen *chosen, bool entry_only)
 {
@@ -35,11 +35,14 @@ void sosc_instrument_nothing(struct sosc_instrument *instrument)
 """
 _NUMBER = layout.INSTRUMENT_KINDS
 _ROWS = {  # file -> (what stands there, what comes instead)
-    "agent/include/soscope/wire.h": (
+    "native/include/soscope/wire.h": (
         f"SOSC_INSTRUMENT_KINDS = {_NUMBER},",
         f"SOSC_INSTRUMENT_NOTHING = {_NUMBER}, SOSC_INSTRUMENT_KINDS = {_NUMBER + 1},",
     ),
-    "agent/src/instrument.h": ("ONE(GUARD, guard)", "ONE(GUARD, guard) ONE(NOTHING, nothing)"),
+    "native/agent/base/instrument.h": (
+        "ONE(GUARD, guard)",
+        "ONE(GUARD, guard) ONE(NOTHING, nothing)",
+    ),
     "src/soscope/wire/layout.py": (
         f"INSTRUMENT_KINDS = {_NUMBER}",
         f"INSTRUMENT_KINDS = {_NUMBER + 1}",
@@ -72,7 +75,7 @@ def measure(tools: Tools, count: int, bursts: int, say: Callable[[str], None]) -
     table = Table()
     shutil.copytree(_original("src/soscope/"), tools.path("layers/src/soscope"))
     place = sources(tools)
-    build = os.path.join(place, "agent", "build.sh")
+    build = os.path.join(place, "native", "build.sh")
     run(["sh", build, os.path.join(place, "src", "soscope", "_agent")], timeout=120)
     source = os.path.join(place, "src")
     cases = {
@@ -106,8 +109,8 @@ def timer(tools: Tools, source: str, bursts: int, *numbers: int) -> Callable[[],
 def sources(tools: Tools) -> str:
     """Write the agent's files, and those of ours that know of an instrument that does nothing."""
     place = tools.path("layers")
-    agent = os.path.join(place, "agent")
-    shutil.copytree(os.path.join(TOP, "agent"), agent)
+    agent = os.path.join(place, "native")
+    shutil.copytree(os.path.join(TOP, "native"), agent)
     for name, (before, after) in _ROWS.items():
         with open(_original(name), encoding="utf-8") as file:
             text = file.read()
@@ -116,7 +119,9 @@ def sources(tools: Tools) -> str:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text.replace(before, after, 1))
-    with open(os.path.join(agent, "src", "nothing.c"), "w", encoding="utf-8") as file:
+    os.mkdir(os.path.join(agent, "agent", "nothing"))
+    name = os.path.join(agent, "agent", "nothing", "nothing.c")
+    with open(name, "w", encoding="utf-8") as file:
         file.write(_NOTHING)
     return place
 

@@ -136,7 +136,7 @@ fingerprint() {
 	{
 		"$python" -V
 		echo "${SOSCOPE_NO_AGENT:-0}"
-		find LICENSE README.md pyproject.toml build_backend agent prototypes src integrations -type f \
+		find LICENSE README.md pyproject.toml build_backend native prototypes src integrations -type f \
 			! -path '*/__pycache__/*' ! -path '*_cache/*' ! -path 'src/soscope/_agent/*' \
 			-exec cksum {} + 2>/dev/null | sort
 	} | cksum | tr -d ' '

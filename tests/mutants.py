@@ -20,9 +20,9 @@ checkout stays as it is. It gives each change two minutes of tests, the nearest 
 first test that fails with the change and passes without it has caught it. The table has one row
 for each change; a row that is there already is not made again, so a run can go on later:
 
-    | 7 | agent/src/ring.c:88 | `if (a < b) -> if (a <= b)` | caught by tests/... in 9 s |
+    | 7 | native/agent/ring/ring.c:88 | `if (a < b) -> if (a <= b)` | caught by tests/... in 9 s |
 
-`revert` does the same with fixes: it takes back what a commit has changed in src/ and agent/, and
+`revert` does the same with fixes: it takes back what a commit has changed in src/ and native/, and
 runs the test files that the commit has changed. A commit that later ones have built upon may not
 be taken back: the table says so.
 
@@ -61,7 +61,7 @@ SEED, SECONDS = 20261129, 120
 _TESTS_FIRST = 30  # tests of the first pytest for a change; each further one has four times as many
 _ONE_TEST = 60  # seconds
 _PACKAGES = f".venv/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
-_SOURCES = ("src", "agent")
+_SOURCES = ("src", "native")
 _NOT_RUN = "tests/test_project.py"
 _NOT_BEGUN = "pytest, before the first test,"
 _PR_SET_CHILD_SUBREAPER = 36
@@ -71,7 +71,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 def nearest_first(file: str, tests: Iterable[str]) -> list[str]:
     """Sort tests: those of the changed file's own, of its folder, of the most like names."""
-    inner = PurePosixPath(file.removeprefix("src/soscope/").removeprefix("agent/src/"))
+    inner = PurePosixPath(file.removeprefix("src/soscope/").removeprefix("native/agent/"))
     folder = f"tests/unit/{inner.parent}/"
     own = f"{folder}test_{inner.stem}"
 
@@ -86,7 +86,7 @@ def nearest_first(file: str, tests: Iterable[str]) -> list[str]:
 
 def by_name(file: str, tests: list[str], seed: int) -> list[str]:
     """Return the tests that may reach a file, where nobody knows: the nearest first."""
-    if file.startswith("agent/"):
+    if file.startswith("native/"):
         tests = [test for test in tests if test.startswith(("tests/agent/", "tests/integration/"))]
     paths = sorted({test.partition("::")[0] for test in tests})
     random.Random(seed).shuffle(paths)
@@ -183,7 +183,7 @@ class Tree:
 
     def _install(self, *files: str) -> None:
         try:
-            if any(file.startswith("agent/") for file in files):
+            if any(file.startswith("native/") for file in files):
                 self._build_agent()
             for file in files:
                 if file.startswith("src/"):
@@ -208,7 +208,7 @@ class Tree:
     def _build_agent(self) -> None:
         to = self._build / "agent"
         if not to.exists():
-            _do("cmake", "-S", self.folder / "agent", "-B", to, "-DCMAKE_BUILD_TYPE=Release")
+            _do("cmake", "-S", self.folder / "native", "-B", to, "-DCMAKE_BUILD_TYPE=Release")
         _do("cmake", "--build", to, "--parallel", "2")
         name = "libsoscope-agent.so"
         shutil.copyfile(to / name, self._packages / "soscope" / "_agent" / name)

@@ -25,7 +25,7 @@ REPOSITORY = Path(__file__).parents[1]
 PARTS = (
     "LICENSE",
     "README.md",
-    "agent",
+    "native",
     "build_backend",
     "integrations",
     "prototypes",
@@ -46,7 +46,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
         else:
             shutil.copy2(REPOSITORY / part, folder / part)
     for name in ("build.sh", "CMakeLists.txt"):
-        unoptimised(folder / "agent" / name)
+        unoptimised(folder / "native" / name)
     return folder
 
 
@@ -127,7 +127,7 @@ def test_soscope_mem_is_a_wheel_of_its_own(source: Path, tmp_path: Path) -> None
         done = run(words, timeout=limit(200), env={"CC": "gcc -fuse-ld=lld"})
         assert done.returncode == 0, done.stdout + done.stderr
 
-    parts = [tools(), *BUILDERS, *contents(source / "agent"), *contents(integration)]
+    parts = [tools(), *BUILDERS, *contents(source / "native"), *contents(integration)]
     (wheel,) = kept("soscope-mem", *parts, make=make).glob(
         "soscope_mem-*-py3-none-linux_x86_64.whl"
     )

@@ -70,7 +70,7 @@ def test_imports_point_down() -> None:
 
 
 def test_c_is_formatted() -> None:
-    sources = files(".c", ".h", ".cc", ".hh", under=("agent", "tests"))
+    sources = files(".c", ".h", ".cc", ".hh", under=("native", "tests"))
     words = [tool("clang-format"), "--dry-run", *map(str, sources)]
     said = run(words, cwd=REPOSITORY, timeout=limit(120)).stderr
     # "make format" puts it right
@@ -213,7 +213,7 @@ def test_the_glossary_leads_to_files_and_has_each_word_once() -> None:
     ]
     assert sorted(words) == sorted(set(words))
     assert len(words) > 50
-    folders = [REPOSITORY / name for name in ("src/soscope", "agent/src", "agent/include")]
+    folders = [REPOSITORY / name for name in ("src/soscope", "native/agent", "native/include")]
     missing = {
         path
         for row in rows

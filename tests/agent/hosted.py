@@ -20,8 +20,8 @@ from tests.support.targets.matrix import REPOSITORY
 from tests.support.time.patience import limit
 
 HOST = REPOSITORY / "tests" / "agent" / "host"
-AGENT = REPOSITORY / "agent"
-INCLUDES = (f"-I{AGENT / 'include'}", f"-I{AGENT / 'src'}", f"-I{HOST}")
+AGENT = REPOSITORY / "native"
+INCLUDES = (f"-I{AGENT / 'include'}", f"-I{AGENT / 'agent'}", f"-I{HOST}")
 # What starts the agent and writes into images is seen at work in tests/integration, and so is
 # what the second half names: no test program calls it.
 LEFT_OUT = {
@@ -47,7 +47,7 @@ SANITIZE = ("-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover
 # gcc and clang disagree about warnings; the agent's own build has them.
 FLAGS = ("-std=gnu17", "-O1", "-w", "-fno-omit-frame-pointer", "-pthread")
 # Folders with nothing in the way of a record that a test without sanitizers steps through.
-NOT_STEPPED = {"mem", "prof"}
+NOT_STEPPED = {"stack", "vm", "blocks", "objects", "common", "python", "ruby", "tally", "prof"}
 # The agent's own memcpy is hidden from a libc that has one; see host.c and string.c. What memory.c
 # copies belongs to a target, and is no object of this program either.
 COPIES = tuple(f"-D{name}=agent_{name}" for name in ("memcpy", "memset", "memcmp"))
@@ -63,7 +63,7 @@ OPTIONS = {
 @functools.cache
 def objects(compiler: str, *flags: str) -> tuple[Path, ...]:
     """Compile everything but the test programs themselves, once."""
-    units = [path for path in sorted((AGENT / "src").rglob("*.c")) if path.stem not in LEFT_OUT]
+    units = [path for path in sorted((AGENT / "agent").rglob("*.c")) if path.stem not in LEFT_OUT]
     units.append(HOST / "host.c")
     made = {unit: _object(compiler, unit, *flags) for unit in _shared_out(units)}
     return tuple(made[unit] for unit in units)

@@ -23,7 +23,7 @@ def found(pattern: str, *, own: bool) -> list[str]:
     """Return file and line of each match, in the files of a processor or in the others."""
     return [
         f"{path.name}:{number}: {line.strip()}"
-        for path in sorted((AGENT / "src").rglob("*.*"))
+        for path in sorted((AGENT / "agent").rglob("*.*"))
         if path.name.startswith(OWN) is own
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if re.search(pattern, line)
@@ -38,6 +38,6 @@ def test_only_files_of_a_processor_know_it(what: str) -> None:
 
 def test_code_is_read_in_files_of_a_processor() -> None:
     """A file that decodes instructions is one of them: no other includes the decoder."""
-    includes = r'#include "(?:code|arch_)\w*\.\w+"'
+    includes = r'#include "\w+/(?:code|arch_)\w*\.\w+"'
     assert found(includes, own=True)
     assert [line.partition(":")[0] for line in found(includes, own=False)] == ["arch.h"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rules.c on libraries of the system, against soscope's reader of unwind tables in Python.
+"""unwindrules.c on libraries of the system, against soscope's reader of unwind tables in Python.
 
 That one is compared with readelf in tests/unit/binfmt/elf/test_cfi.py.
 """
@@ -29,7 +29,7 @@ PLT = bytes.fromhex("77 08 80 00 3f 1a 3b 2a 33 24 22")
 
 
 def expected(row: Row | None, vaddr: int) -> tuple[int, int, int]:
-    """Return kind, bytes and place of the frame pointer of a row, as rules.h has them."""
+    """Return kind, bytes and place of the frame pointer of a row, as unwindrules.h has them."""
     if row is None:
         return GUESS, 16, 2  # no table: a frame pointer
     cfa = _cfa(row, vaddr)

@@ -18,7 +18,7 @@ from tests.support.machines.tools import need
 from tests.support.processes.run import run
 
 pytestmark = pytest.mark.shares
-LAYER = ("nothing.c", "instrument.c")  # itself, and the table that it is in
+LAYER = ("nothing/nothing.c", "base/instrument.c")  # itself, and the table that it is in
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +31,10 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
 
 def test_another_layer_compiles_and_one_can_be_measured(tools: Tools) -> None:
     """All but the build of an agent, which takes a compiler longer than a hundred tests."""
-    agent = Path(layers.sources(tools), "agent")
+    agent = Path(layers.sources(tools), "native")
     words = [need("gcc"), "-std=gnu17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror"]
-    words += [f"-I{agent / 'include'}", f"-I{agent / 'src'}"]
-    assert run([*words, *(str(agent / "src" / name) for name in LAYER)]).returncode == 0
+    words += [f"-I{agent / 'include'}", f"-I{agent / 'agent'}"]
+    assert run([*words, *(str(agent / "agent" / name) for name in LAYER)]).returncode == 0
     source = str(Path(soscope.__file__).parents[1])
     assert layers.timer(tools, source, 1, layers.COUNT)() > 0
 

@@ -35,7 +35,11 @@ pytestmark = pytest.mark.shares
 REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "how-to" / "add-an-instrument.md"
 QUERIES = 400
-TABLES = ["agent/include/soscope/wire.h", "agent/src/instrument.h", "src/soscope/wire/layout.py"]
+TABLES = [
+    "native/include/soscope/wire.h",
+    "native/agent/base/instrument.h",
+    "src/soscope/wire/layout.py",
+]
 
 # Traces write(2) and counts its bytes in one session on a process, until there is a line on
 # standard input. Prints both accounts.
@@ -102,7 +106,7 @@ def place() -> Path:
     installed = Path(soscope.__file__).parent
     sources = [
         path
-        for folder in (REPOSITORY / "agent", installed)
+        for folder in (REPOSITORY / "native", installed)
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.suffix != ".pyc"
     ]
@@ -112,17 +116,18 @@ def place() -> Path:
 
 def build_soscope(top: Path) -> None:
     """Build soscope with the page's instrument in a folder; nobody asks how quick it is."""
-    shutil.copytree(REPOSITORY / "agent", top / "agent")
-    unoptimised(top / "agent" / "build.sh")
+    shutil.copytree(REPOSITORY / "native", top / "native")
+    unoptimised(top / "native" / "build.sh")
     shutil.copytree(Path(soscope.__file__).parent, top / "src" / "soscope")
     for path, text in blocks().items():
         if "/" in path:
+            (top / path).parent.mkdir(exist_ok=True)
             (top / path).write_text(text)
     (top / "tables.diff").write_text(blocks()["diff"])
     done = run([need("git"), "apply", "tables.diff"], cwd=top)
     assert (done.returncode, done.stderr) == (0, "")
     done = run(
-        ["sh", str(top / "agent" / "build.sh"), str(top / "src" / "soscope" / "_agent")],
+        ["sh", str(top / "native" / "build.sh"), str(top / "src" / "soscope" / "_agent")],
         env={"CC": need("gcc")},
         timeout=limit(300),
     )
@@ -134,8 +139,8 @@ def with_instrument(place: Path) -> dict[str, str]:
 
 
 def test_an_instrument_is_two_small_files_and_rows_of_tables() -> None:
-    files = [path for path in blocks() if path.startswith(("agent/", "src/"))]
-    assert files == ["agent/src/written.c", "src/soscope/instruments/written.py"]
+    files = [path for path in blocks() if path.startswith(("native/", "src/"))]
+    assert files == ["native/agent/written/written.c", "src/soscope/instruments/written.py"]
     assert sum(blocks()[path].count("\n") for path in files) <= 150
     assert re.findall(r"^\+\+\+ b/(\S+)$", blocks()["diff"], re.MULTILINE) == TABLES
     changed = re.findall(r"^[+-](?![+-]{2} ).*$", blocks()["diff"], re.MULTILINE)

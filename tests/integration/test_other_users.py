@@ -32,7 +32,7 @@ LEFT = "1 event dropped: a process changed its rights"
 
 def hostile(name: str) -> Path:
     """Return a program of tests/targets/hostile."""
-    words = ["gcc", "-O1", f"-I{REPOSITORY / 'agent' / 'include'}"]
+    words = ["gcc", "-O1", f"-I{REPOSITORY / 'native' / 'include'}"]
     return build.compiled(name, words, [build.TARGETS / "hostile" / f"{name}.c"])
 
 

@@ -32,7 +32,7 @@ BY_FILE = 5
 
 def writer() -> Path:
     """Return the program that tries to write to its plan."""
-    words = ["gcc", "-O1", f"-I{REPOSITORY / 'agent' / 'include'}"]
+    words = ["gcc", "-O1", f"-I{REPOSITORY / 'native' / 'include'}"]
     return build.compiled("plan_writer", words, [build.TARGETS / "hostile" / "plan_writer.c"])
 
 

@@ -148,7 +148,7 @@ def test_unit_tests_run_no_agent() -> None:
         "tests/integration/test_x.py::b",
         "tests/agent/test_ring.py::c",
     ]
-    assert by_name("agent/src/ring.c", tests, 7) == [tests[2], tests[1]]
+    assert by_name("native/agent/ring/ring.c", tests, 7) == [tests[2], tests[1]]
 
 
 def test_numbers_are_read() -> None:

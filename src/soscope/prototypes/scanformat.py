@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arguments that a format of scanf takes, and the data that a call has stored there.
 
-The agent parses formats by the same rules (filled.c), and numbers the captured data in the same
+The agent parses formats by the same rules (scanf.c), and numbers the captured data in the same
 order.
 """
 

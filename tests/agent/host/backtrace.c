@@ -3,12 +3,12 @@
 // be the frames of its own in that list, whatever of the agent's lies between them.
 #include "host.h"
 
-#include "backtrace.h"
-#include "cell.h"
-#include "image.h"
-#include "lookup.h"
-#include "site.h"
-#include "start.h"
+#include "hook/backtrace.h"
+#include "call/cell.h"
+#include "image/image.h"
+#include "image/lookup.h"
+#include "call/site.h"
+#include "entry/start.h"
 
 #include <string.h>
 

@@ -6,10 +6,10 @@
 // is one where it is interrupted, from the FIRST on.
 #include "host.h"
 
-#include "cell.h"
-#include "counts.h"
-#include "handler.h"
-#include "thread.h"
+#include "call/cell.h"
+#include "thread/counts.h"
+#include "call/handler.h"
+#include "thread/thread.h"
 
 #include <signal.h>
 #include <string.h>

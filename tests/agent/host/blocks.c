@@ -3,9 +3,9 @@
 // allocates in the middle; and a thread knows which chunk comes next, whatever has begun its own.
 #include "host.h"
 
-#include "agent.h"
-#include "instrument.h"
-#include "mem/blocks.h"
+#include "base/agent.h"
+#include "base/instrument.h"
+#include "blocks/blocks.h"
 #include "soscope/stream.h"
 
 #include <pthread.h>

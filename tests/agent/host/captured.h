@@ -5,12 +5,12 @@
 
 #include "host.h"
 
-#include "arch.h"
-#include "cell.h"
-#include "handler.h"
-#include "namespace.h"
-#include "site.h"
-#include "thread.h"
+#include "base/arch.h"
+#include "call/cell.h"
+#include "call/handler.h"
+#include "image/namespace.h"
+#include "call/site.h"
+#include "thread/thread.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 // cells: a slot has the same cell of its own each time, however many slots there are, until none is left.
 #include "host.h"
 
-#include "cell.h"
+#include "call/cell.h"
 
 enum { MANY = 100000, KINDS = 4, TURNS = 5 };
 

@@ -3,8 +3,8 @@
 
 #include "host.h"
 
-#include "changes.h"
-#include "image.h"
+#include "image/changes.h"
+#include "image/image.h"
 
 static uint64_t words[64];
 

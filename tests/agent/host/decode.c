@@ -4,7 +4,7 @@
 // decode garbage SEED: any bytes, in any room.
 #include "host.h"
 
-#include "code_x86_64_decode.h"
+#include "base/code_x86_64_decode.h"
 
 static int lengths(const char *code_path, const char *pairs_path)
 {

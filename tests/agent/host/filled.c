@@ -3,7 +3,7 @@
 // random formats, for which the C library itself is asked what it stores.
 #include "captured.h"
 
-#include "park.h"
+#include "thread/park.h"
 
 #include <stdarg.h>
 #include <wchar.h>

@@ -3,8 +3,8 @@
 // as gcc and clang make it of CPython's _Py_NewReference.
 #include "host.h"
 
-#include "image.h"
-#include "mem/python.h"
+#include "image/image.h"
+#include "objects/python/python.h"
 
 #include <link.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 // and what a guess leads to is not read once the image may be gone.
 #include "host.h"
 
-#include "image.h"
-#include "mem/rules.h"
+#include "image/image.h"
+#include "stack/unwindrules.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

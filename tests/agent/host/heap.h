@@ -5,8 +5,8 @@
 
 #include "host.h"
 
-#include "mem/objects.h"
-#include "mem/python.h"
+#include "objects/common/objects.h"
+#include "objects/python/python.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #ifndef HOST_H
 #define HOST_H
 
-#include "agent.h"
+#include "base/agent.h"
 
 #include <stdio.h>
 #include <stdlib.h>

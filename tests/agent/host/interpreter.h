@@ -5,11 +5,11 @@
 
 #include "host.h"
 
-#include "arch.h"
-#include "image.h"
-#include "mem/origin.h"
-#include "mem/pythonstack.h"
-#include "mem/walk.h"
+#include "base/arch.h"
+#include "image/image.h"
+#include "objects/common/origin.h"
+#include "vm/pythonstack.h"
+#include "stack/walk.h"
 #include "soscope/blocks.h"
 #include "soscope/objects.h"
 

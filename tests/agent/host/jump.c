@@ -3,7 +3,7 @@
 // sosc_jump makes, or "none".
 #include "host.h"
 
-#include "jump.h"
+#include "base/jump.h"
 
 int main(int argc, char **argv)
 {

@@ -3,9 +3,9 @@
 // thread in its own, whatever signal handlers ask for one in between.
 #include "host.h"
 
-#include "agent.h"
-#include "instrument.h"
-#include "mem/lead.h"
+#include "base/agent.h"
+#include "base/instrument.h"
+#include "blocks/eventclock.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -10,10 +10,10 @@
 // CALLS is how often the cell was called through afterwards.
 #include "host.h"
 
-#include "image.h"
-#include "loads.h"
-#include "scan.h"
-#include "shadow.h"
+#include "image/image.h"
+#include "image/loads.h"
+#include "hook/scan.h"
+#include "hook/shadow.h"
 
 #include <dlfcn.h>
 #include <string.h>

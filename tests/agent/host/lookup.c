@@ -3,8 +3,8 @@
 // dlvsym do.
 #include "host.h"
 
-#include "image.h"
-#include "lookup.h"
+#include "image/image.h"
+#include "image/lookup.h"
 
 #include <dlfcn.h>
 #include <string.h>

@@ -5,9 +5,9 @@
 #include <string.h>
 
 // methods.c hooks what it finds; here it only has to find.
-#include "methods.c"
+#include "hook/methods.c"
 
-#include "memory.h"
+#include "base/memory.h"
 
 void sosc_slot_refuse(struct sosc_candidate *at, enum sosc_slot_refusal refusal)
 {

@@ -3,8 +3,8 @@
 // them in _rtld_global, which LIBRARY has in the size of 2.31's.
 #include "host.h"
 
-#include "image.h"
-#include "namespace.h"
+#include "image/image.h"
+#include "image/namespace.h"
 
 #include <dlfcn.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 // objects: what a process says of its own objects stands at its own place, whatever ids its children have.
 #include "host.h"
 
-#include "instrument.h"
-#include "mem/objects.h"
-#include "thread.h"
+#include "base/instrument.h"
+#include "objects/common/objects.h"
+#include "thread/thread.h"
 
 #include <string.h>
 #include <sys/wait.h>

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "mem/origin.h"
-#include "mem/objects.h"
+#include "objects/common/origin.h"
+#include "objects/common/objects.h"
 
 enum { MANY = 100000, FORKS = 20, LONG = 4 << 20 };
 

@@ -4,9 +4,9 @@
 // long as there was a place for it; what is found must be what was put there.
 #include "host.h"
 
-#include "cell.h"
-#include "park.h"
-#include "thread.h"
+#include "call/cell.h"
+#include "thread/park.h"
+#include "thread/thread.h"
 
 enum { STEPS = 400000, DEPTH = 6000, RECURSION = 5000 };
 

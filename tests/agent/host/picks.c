@@ -3,9 +3,9 @@
 // array counts, also where interpreters with a lock each are at work at once.
 #include "host.h"
 
-#include "mem/objects.h"
-#include "mem/origin.h"
-#include "mem/picks.h"
+#include "objects/common/objects.h"
+#include "objects/common/origin.h"
+#include "objects/common/picks.h"
 
 #include <pthread.h>
 #include <sys/wait.h>

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "thread.h"
+#include "thread/thread.h"
 
 enum { DEPTH = 3, ROOM = 8, LONG = 20000 };
 

@@ -4,9 +4,9 @@
 #include "heap.h"
 #include "interpreter.h"
 
-#include "mem/picks.h"
-#include "mem/pythonpicks.h"
-#include "mem/pythonrecent.h"
+#include "objects/common/picks.h"
+#include "objects/python/pythonpicks.h"
+#include "objects/python/pythonrecent.h"
 
 enum { SHIMS = 12, TURNS = 4000, SIZE = 64, LATER = 14, LARGE = 5000 };
 

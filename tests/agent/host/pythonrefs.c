@@ -4,9 +4,9 @@
 // and what has no end is told up to a limit.
 #include "heap.h"
 
-#include "image.h"
-#include "instrument.h"
-#include "mem/refs.h"
+#include "image/image.h"
+#include "base/instrument.h"
+#include "objects/common/refs.h"
 
 enum { VALUES = 5, STACK = 3, KEYS = 6, WORDS = 1 << 19, CHAIN = 1000, TYPES = 200000 };
 

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "instrument.h"
-#include "thread.h"
+#include "base/instrument.h"
+#include "thread/thread.h"
 
 enum { THREADS = 8, TURNS = 400, CODES = 4 };
 

@@ -5,8 +5,8 @@
 
 #include "prof/prof.h"
 #include "prof/times.h"
-#include "image.h"
-#include "instrument.h"
+#include "image/image.h"
+#include "base/instrument.h"
 
 #undef memset
 #include <string.h>

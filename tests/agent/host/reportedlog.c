@@ -4,8 +4,8 @@
 #include "host.h"
 
 #include "prof/log.h"
-#include "instrument.h"
-#include "thread.h"
+#include "base/instrument.h"
+#include "thread/thread.h"
 
 #undef memset
 #include <string.h>

@@ -9,12 +9,12 @@
 // Every record must be in the ring or counted as lost; no chunk may lose its owner.
 #include "host.h"
 
-#include "cell.h"
-#include "clock.h"
-#include "handler.h"
-#include "ring.h"
-#include "sys.h"
-#include "thread.h"
+#include "call/cell.h"
+#include "base/clock.h"
+#include "call/handler.h"
+#include "ring/ring.h"
+#include "base/sys.h"
+#include "thread/thread.h"
 
 #include <fcntl.h>
 #include <pthread.h>

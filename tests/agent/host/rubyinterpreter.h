@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "mem/ruby.h"
+#include "objects/ruby/ruby.h"
 
 enum {
 	FRAMES = 40, // each third of them is C's

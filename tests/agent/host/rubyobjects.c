@@ -6,12 +6,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "image.h"
-#include "instrument.h"
-#include "mem/objects.h"
-#include "mem/origin.h"
-#include "mem/refs.h"
-#include "mem/ruby.h"
+#include "image/image.h"
+#include "base/instrument.h"
+#include "objects/common/objects.h"
+#include "objects/common/origin.h"
+#include "objects/common/refs.h"
+#include "objects/ruby/ruby.h"
 
 enum {
 	SLOTS = 12,

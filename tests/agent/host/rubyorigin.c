@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-#include "mem/objects.h"
-#include "mem/origin.h"
-#include "mem/ruby.h"
+#include "objects/common/objects.h"
+#include "objects/common/origin.h"
+#include "objects/ruby/ruby.h"
 
 enum {
 	LONG = 4096, // bytes of a name that are kept

@@ -10,13 +10,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "image.h"
-#include "instrument.h"
-#include "mem/ruby.h"
-#include "mem/rubystack.h"
-#include "mem/walk.h"
+#include "image/image.h"
+#include "base/instrument.h"
+#include "objects/ruby/ruby.h"
+#include "vm/rubystack.h"
+#include "stack/walk.h"
 #include "soscope/blocks.h"
-#include "thread.h"
+#include "thread/thread.h"
 
 enum {
 	FRAMES = 6,

@@ -3,11 +3,11 @@
 //
 //	ADDR KIND BYTES FP
 //
-// as rules.h has it, BYTES from the CFA's base and FP words in front of the CFA.
+// as unwindrules.h has it, BYTES from the CFA's base and FP words in front of the CFA.
 #include "host.h"
 
-#include "image.h"
-#include "mem/rules.h"
+#include "image/image.h"
+#include "stack/unwindrules.h"
 
 #include <dlfcn.h>
 

@@ -3,9 +3,9 @@
 // once, whoever frees it.
 #include "host.h"
 
-#include "agent.h"
-#include "mem/blocks.h"
-#include "instrument.h"
+#include "base/agent.h"
+#include "blocks/blocks.h"
+#include "base/instrument.h"
 #include "soscope/stream.h"
 
 #include <pthread.h>

@@ -5,9 +5,9 @@
 // called, and other uses are none.
 #include "host.h"
 
-#include "clock.h"
-#include "image.h"
-#include "scan.h"
+#include "base/clock.h"
+#include "image/image.h"
+#include "hook/scan.h"
 
 #include <string.h>
 #include <sys/mman.h>

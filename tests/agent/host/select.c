@@ -7,8 +7,8 @@
 // says: flags, prototype.
 #include "host.h"
 
-#include "image.h"
-#include "select.h"
+#include "image/image.h"
+#include "hook/select.h"
 
 #include <string.h>
 

@@ -4,13 +4,13 @@
 // is.
 #include "host.h"
 
-#include "callsite.h"
-#include "chunk.h"
-#include "image.h"
-#include "known.h"
-#include "record.h"
-#include "session.h"
-#include "slot.h"
+#include "ring/callsite.h"
+#include "ring/chunk.h"
+#include "image/image.h"
+#include "hook/known.h"
+#include "ring/record.h"
+#include "base/session.h"
+#include "hook/slot.h"
 
 #include <string.h>
 

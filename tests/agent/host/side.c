@@ -2,7 +2,7 @@
 // Words of the side table, of blocks whose tables have an entry in common and of such as have none.
 #include "host.h"
 
-#include "mem/side.h"
+#include "objects/common/side.h"
 
 enum { APART = 20 + 16 }; // bits: MiBs with the same entry
 

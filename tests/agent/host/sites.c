@@ -3,9 +3,9 @@
 // table's end or a chain of eight tail calls; from several threads at once.
 #include "host.h"
 
-#include "cell.h"
-#include "handler.h"
-#include "site.h"
+#include "call/cell.h"
+#include "call/handler.h"
+#include "call/site.h"
 
 #include <pthread.h>
 

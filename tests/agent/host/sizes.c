@@ -3,8 +3,8 @@
 // whatever a signal handler counts meanwhile, with and without memory for the words.
 #include "host.h"
 
-#include "guard.h"
-#include "mem/blocks.h"
+#include "hook/guard.h"
+#include "blocks/blocks.h"
 
 #include <pthread.h>
 #include <sys/mman.h>

@@ -3,7 +3,7 @@
 // at a few places, and counts the stack as lost.
 #include "host.h"
 
-#include "mem/walk.h"
+#include "stack/walk.h"
 #include "soscope/stream.h"
 
 #include <sys/mman.h>

@@ -3,13 +3,13 @@
 // rules, exits without entry, threads at once.
 #include "host.h"
 
-#include "arch.h"
-#include "cell.h"
-#include "handler.h"
-#include "park.h"
-#include "site.h"
-#include "stats.h"
-#include "thread.h"
+#include "base/arch.h"
+#include "call/cell.h"
+#include "call/handler.h"
+#include "thread/park.h"
+#include "call/site.h"
+#include "stats/stats.h"
+#include "thread/thread.h"
 
 #include <pthread.h>
 

@@ -3,9 +3,9 @@
 // has ended goes on with another one, and no call is lost on the way.
 #include "host.h"
 
-#include "image.h"
+#include "image/image.h"
 #include "prof/prof.h"
-#include "thread.h"
+#include "thread/thread.h"
 
 #include <pthread.h>
 #include <sys/mman.h>

@@ -3,7 +3,7 @@
 // stacks that end, threads, children of fork and of vfork. No image is there, so no slot is hooked.
 #include "host.h"
 
-#include "mem/tally.h"
+#include "tally/tally.h"
 
 #include <pthread.h>
 #include <sys/mman.h>

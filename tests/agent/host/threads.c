@@ -3,11 +3,11 @@
 // whichever way the thread ends; and the threads of a parent are nothing of its child's.
 #include "host.h"
 
-#include "cell.h"
-#include "image.h"
-#include "instrument.h"
-#include "mem/threads.h"
-#include "slot.h"
+#include "call/cell.h"
+#include "image/image.h"
+#include "base/instrument.h"
+#include "blocks/threadstacks.h"
+#include "hook/slot.h"
 #include "soscope/stream.h"
 
 #include <dlfcn.h>

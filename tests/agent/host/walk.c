@@ -3,12 +3,12 @@
 // of signal handlers, however often they change below what a memo keeps; one number for each.
 #include "host.h"
 
-#include "image.h"
-#include "instrument.h"
-#include "mem/memo.h"
-#include "mem/walk.h"
-#include "start.h"
-#include "thread.h"
+#include "image/image.h"
+#include "base/instrument.h"
+#include "stack/walkcache.h"
+#include "stack/walk.h"
+#include "entry/start.h"
+#include "thread/thread.h"
 
 #include <alloca.h>
 #include <execinfo.h>

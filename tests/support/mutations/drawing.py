@@ -52,9 +52,9 @@ class _Compiler:
 
     def __init__(self, root: Path, folder: Path) -> None:
         self._folder = folder.resolve()
-        shutil.copytree(root / "agent", self._folder / "agent")
+        shutil.copytree(root / "native", self._folder / "native")
         options = ["-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]
-        words = ["cmake", "-S", str(self._folder / "agent"), "-B", str(self._folder / "build")]
+        words = ["cmake", "-S", str(self._folder / "native"), "-B", str(self._folder / "build")]
         subprocess.run([*words, *options], stdout=subprocess.DEVNULL, check=True)
         commands = json.loads((self._folder / "build" / "compile_commands.json").read_text())
         self._words = {row["file"]: shlex.split(row["command"]) for row in commands}
@@ -63,7 +63,7 @@ class _Compiler:
     def makes_a_difference(self, file: str, text: str) -> bool:
         """Return whether a changed file compiles, and to something else than before."""
         path = self._folder / file
-        units = users(self._folder / "agent", path)
+        units = users(self._folder / "native", path)
         before = {unit: self._before(unit) for unit in units}
         kept = path.read_text()
         path.write_text(text)
@@ -103,7 +103,7 @@ def users(agent: Path, path: Path) -> list[Path]:
 
 def draw(root: Path, seed: int, agent: int, python: int) -> list[Mutation]:
     """Draw so many mutations of the sources below `root`."""
-    c_files = sorted((root / "agent" / "src").rglob("*.[ch]"))
+    c_files = sorted((root / "native" / "agent").rglob("*.[ch]"))
     modules = sorted((root / "src" / "soscope").rglob("*.py"))
     modules = [path for path in modules if path.name != "__main__.py"]
     drawn: list[Mutation] = []

@@ -19,7 +19,7 @@ from tests.support.targets.matrix import REPOSITORY
 from tests.support.time.patience import until
 
 SUPPORT = REPOSITORY / "tests" / "support" / "processes"
-INCLUDE = REPOSITORY / "agent" / "include"
+INCLUDE = REPOSITORY / "native" / "include"
 AGENT_FLAGS = (
     f"-I{INCLUDE}",
     *("-nostdlib", "-shared", "-fPIC", "-fvisibility=hidden", "-fcf-protection=none"),

@@ -25,7 +25,7 @@ MIRROR = {
     **vars(layout),
 }
 REPOSITORY = Path(__file__).parents[3]
-INCLUDE = REPOSITORY / "agent" / "include"
+INCLUDE = REPOSITORY / "native" / "include"
 CODES = {
     "uint8_t": "B",
     "uint16_t": "H",

@@ -147,7 +147,7 @@ def files() -> dict[str, str]:
     return {
         "integrations/python/soscope_mem/_tables.py": tables(),
         "integrations/ruby/lib/memprof/tables.rb": ruby_tables(),
-        "agent/include/soscope/tables.h": header(),
+        "native/include/soscope/tables.h": header(),
     }
 
 

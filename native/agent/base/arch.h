@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * What depends on the processor: arch_<processor>.h has it under names that do not. Besides,
+ * code_<processor>_*.c read the program's code, and arch_<processor>_*.S are the handlers.
+ */
+#ifndef SOSC_ARCH_H
+#define SOSC_ARCH_H
+
+#if defined(__x86_64__)
+#include "base/arch_x86_64.h"
+#else
+#error "the agent exists for x86-64 alone"
+#endif
+
+#endif

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel's clocks, by system calls: for what happens off the call path.
+
+#include "base/clock.h"
+#include "base/agent.h"
+#include "base/arch.h"
+#include "hook/guard.h"
+#include "base/sys.h"
+
+uint8_t sosc_clock_off;
+uint64_t sosc_tsc_start;
+
+uint64_t sosc_clock_ns(int clock)
+{
+	struct {
+		int64_t sec, nsec;
+	} now = {0, 0};
+
+	(void)sosc_sys3(SYS_CLOCK_GETTIME, clock, (long)&now, 0);
+	return (uint64_t)now.sec * 1000000000 + (uint64_t)now.nsec;
+}
+
+/** Ticks of a ns, << SOSC_RATE_BITS, from the session's begin to @now; 0: it has only begun. */
+uint64_t sosc_clock_rate(uint64_t now)
+{
+	uint64_t ns = sosc_clock_ns(CLOCK_MONOTONIC_RAW) - sosc_control->monotonic_start;
+
+	return ns ? ((now - sosc_tsc_start) << SOSC_RATE_BITS) / ns : 0;
+}
+
+/** Whether it is past @until, in ns of CLOCK_MONOTONIC_RAW; 0 = never. */
+bool sosc_is_over(uint64_t until)
+{
+	return until && sosc_clock_ns(CLOCK_MONOTONIC_RAW) >= until;
+}
+
+/**
+ * Wait until *@word is no longer @value, a waker or a signal comes, or @ns (below a
+ * second) are over. Return how many ns it has been: at most twice @ns.
+ */
+uint64_t sosc_wait(const uint32_t *word, uint32_t value, uint32_t ns)
+{
+	struct {
+		int64_t sec, nsec;
+	} timeout = {0, ns};
+	uint64_t start, took;
+
+	if (sosc_is_sealed(NULL)) {
+		for (int i = 0; i < 40000; i++)
+			sosc_pause();
+		return 2500000;
+	}
+	start = sosc_clock_ns(CLOCK_MONOTONIC_RAW);
+	(void)sosc_sys6(SYS_FUTEX, (long)word, FUTEX_WAIT, value, (long)&timeout, 0, 0);
+	took = sosc_clock_ns(CLOCK_MONOTONIC_RAW) - start;
+	// longer: we have been stopped, and soscope with us, maybe
+	return took < 2ull * ns ? took : 2ull * ns;
+}

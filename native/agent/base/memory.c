@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading what may not be there, and writing into pages that are read-only.
+
+#include "base/memory.h"
+#include "hook/guard.h"
+#include "base/sys.h"
+
+static uint64_t whole_pages(uint64_t size)
+{
+	return (size + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
+}
+
+/**
+ * Whether a word can be read at @addr: rt_sigprocmask reads the new mask before it looks at how to
+ * apply it, and this is no way to.
+ */
+bool sosc_is_readable(uint64_t addr)
+{
+	return sosc_sys6(SYS_RT_SIGPROCMASK, -1, (long)(addr & ~7ull), 0, 8, 0, 0) == -EINVAL;
+}
+
+/**
+ * Copy at most @size bytes of this process without faulting, @pid being a
+ * thread of it that lives; how many could be read.
+ */
+uint64_t sosc_read(uint32_t pid, void *to, uint64_t from, uint64_t size)
+{
+	struct {
+		uint64_t base, size;
+	} local = {(uint64_t)to, size}, remote = {from, size};
+	long done = sosc_sys6(SYS_PROCESS_VM_READV, pid, (long)&local, 1, (long)&remote, 1, 0);
+	uint64_t end;
+
+	if (done != -EPERM && done != -ENOSYS)
+		return done > 0 ? (uint64_t)done : 0;
+	// Forbidden, as by the seccomp filters of containers.
+	for (end = from; end - from < size; end = (end | (SOSC_PAGE - 1)) + 1)
+		if (!sosc_is_readable(end))
+			break;
+	if (end - from < size)
+		size = end - from;
+	memcpy(to, (const void *)from, size);
+	return size;
+}
+
+bool sosc_protect(uint64_t start, uint64_t end, int prot)
+{
+	return end <= start || sosc_sys3(SYS_MPROTECT, (long)start, (long)(end - start), prot) == 0;
+}
+
+/** Make @size bytes at @at zeros, of an array of ours; whole pages of it take no memory then. */
+void sosc_memory_clear(void *at, uint64_t size)
+{
+	uint64_t from = (uint64_t)at, end = from + size, first = whole_pages(from);
+	uint64_t last = end & ~(uint64_t)(SOSC_PAGE - 1);
+
+	// pages that are locked in memory stay
+	if (last <= first ||
+	    sosc_sys3(SYS_MADVISE, (long)first, (long)(last - first), MADV_DONTNEED)) {
+		memset(at, 0, size);
+		return;
+	}
+	memset(at, 0, first - from);
+	memset((void *)last, 0, end - last);
+}
+
+enum { LENT_MOST = 8192 };
+
+static struct lent {
+	uint64_t at, size;
+	uint64_t *place; // that leads there, NULL: it goes with other memory
+} lent[LENT_MOST];
+static uint32_t lent_count;
+
+/**
+ * Map @size bytes of zeros for sessions. Return NULL if there is no memory. A caller that keeps the
+ * bytes calls sosc_memory_keep, or unmaps them itself when the agent rests.
+ */
+void *sosc_memory_map(uint64_t size)
+{
+	void *map = sosc_mmap(NULL, size, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return sosc_mmap_failed(map) ? NULL : map;
+}
+
+/** Unmap @size bytes at @map; NULL: there are none. */
+void sosc_memory_unmap(void *map, uint64_t size)
+{
+	if (map)
+		(void)sosc_sys3(SYS_MUNMAP, (long)map, (long)size, 0);
+}
+
+/**
+ * @map, of @size bytes, is in use until the agent rests. The word at @place is 0 then; NULL: that word
+ * is no more. Where too many are kept, this one stays for ever.
+ */
+void sosc_memory_keep(void *map, uint64_t size, void *place)
+{
+	uint32_t number = __atomic_fetch_add(&lent_count, 1, __ATOMIC_RELAXED);
+
+	if (number < LENT_MOST)
+		lent[number] = (struct lent){(uint64_t)map, size, place};
+}
+
+/** The agent rests: unmap what was kept. */
+void sosc_memory_rest(void)
+{
+	for (uint32_t i = 0; i < lent_count && i < LENT_MOST; i++) {
+		if (lent[i].place)
+			*lent[i].place = 0;
+		(void)sosc_sys3(SYS_MUNMAP, (long)lent[i].at, (long)lent[i].size, 0);
+	}
+	sosc_memory_clear(lent, sizeof(lent));
+	lent_count = 0;
+}
+
+static bool is_often;
+static int32_t open_fd; // the descriptor + 1, 0 = none
+
+/**
+ * @often: many sosc_write follow, and nobody else runs who could see a descriptor;
+ * false after the last one.
+ */
+void sosc_write_often(bool often)
+{
+	if (open_fd)
+		(void)sosc_sys3(SYS_CLOSE, open_fd - 1, 0, 0);
+	open_fd = 0;
+	is_often = often;
+}
+
+// /proc/thread-self/mem writes through page protection and keeps other threads'
+// view of the page executable; mprotect of text would not. A first thread that
+// has ended has no memory.
+static long open_memory(void)
+{
+	static const char path[] = "/proc/thread-self/mem";
+
+	return sosc_sys3(SYS_OPEN, (long)path, O_RDWR | O_CLOEXEC, 0);
+}
+
+enum {
+	ENOUGH = 16, // bytes by which files are told apart
+	OUT_OF_THE_WAY = 900, // programs seldom have descriptors with such numbers
+	TRIES = 3,
+};
+
+// Whether @fd shows the bytes around @addr there: no other file has any that far behind.
+static bool is_memory(long fd, uint64_t addr)
+{
+	uint64_t at = addr & ~(uint64_t)(ENOUGH - 1);
+	uint8_t seen[ENOUGH];
+
+	return sosc_sys6(SYS_PREAD64, fd, (long)seen, ENOUGH, (long)at, 0, 0) == ENOUGH &&
+	       memcmp(seen, (const void *)at, ENOUGH) == 0;
+}
+
+// Other threads may close what they have not opened, as close_range does before an
+// exec, and open files of their own that get its number: those are not to be written,
+// nor closed.
+static long open_among_others(uint64_t addr)
+{
+	long fd = open_memory(), moved;
+
+	if (fd < 0)
+		return fd;
+	moved = sosc_sys3(SYS_FCNTL, fd, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
+	if (moved < 0) // beyond a limit
+		return is_memory(fd, addr) ? fd : -EBADF;
+	if (is_memory(moved, addr)) {
+		(void)sosc_sys3(SYS_CLOSE, fd, 0, 0);
+		return moved;
+	}
+	(void)sosc_sys3(SYS_CLOSE, moved, 0, 0);
+	return -EBADF;
+}
+
+// A process that has filtered its system calls itself is asked for no others.
+static bool write_by_file(uint64_t addr, const void *bytes, uint64_t size)
+{
+	long fd = open_fd ? open_fd - 1 : -EBADF;
+	bool done;
+
+	if (!open_fd && (is_often || sosc_is_sealed(NULL)))
+		fd = open_memory();
+	for (int tries = 0; fd == -EBADF && tries < TRIES; tries++)
+		fd = open_among_others(addr);
+	if (fd < 0)
+		return false;
+	done = sosc_sys6(SYS_PWRITE64, fd, (long)bytes, (long)size, (long)addr, 0, 0) == (long)size;
+	if (is_often)
+		open_fd = (int32_t)fd + 1;
+	else
+		(void)sosc_sys3(SYS_CLOSE, fd, 0, 0);
+	return done;
+}
+
+/**
+ * Write @size bytes at @addr, whose page may be read-only; @text says that the
+ * page is executable. Return whether the bytes stand there.
+ */
+bool sosc_write(uint64_t addr, const void *bytes, uint64_t size, bool text)
+{
+	uint64_t start = addr & ~(uint64_t)(SOSC_PAGE - 1);
+	uint64_t end = whole_pages(addr + size);
+
+	int prot = PROT_READ | (text ? PROT_EXEC : 0);
+
+	if (write_by_file(addr, bytes, size))
+		return memcmp((const void *)addr, bytes, size) == 0;
+	// In a process that has given up its rights that file is root's. Code stays executable meanwhile.
+	if ((text && sosc_is_sealed(NULL)) || !sosc_protect(start, end, prot | PROT_WRITE))
+		return false;
+	memcpy((void *)addr, bytes, size);
+	(void)sosc_protect(start, end, prot);
+	return true;
+}

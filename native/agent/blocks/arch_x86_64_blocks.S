@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Handlers of BLOCKS for x86-64: each goes on to a C function that stands in the place of the
+// program's, and calls that itself. Functions of up to three arguments keep them where they are
+// (System V psABI, 3.2.3); behind them come where the return address lies, the caller's frame
+// pointer, and the cell.
+
+#include "base/arch_x86_64.inc"
+
+	.text
+
+.macro BLOCK_THREE name
+FUNCTION sosc_h_block_\name
+	.cfi_startproc
+	endbr64
+	mov	%rsp, %rcx
+	mov	%rbp, %r8
+	mov	%r11, %r9
+	jmp	sosc_block_\name
+	.cfi_endproc
+.endm
+
+// Functions of up to six arguments get them as struct sosc_mapping_call.
+.macro BLOCK_SIX name
+FUNCTION sosc_h_block_\name
+	.cfi_startproc
+	endbr64
+	KEEP	%r9
+	KEEP	%r8
+	KEEP	%rcx
+	KEEP	%rdx
+	KEEP	%rsi
+	KEEP	%rdi
+	KEEP	%rbp
+	KEEP	%r11
+	mov	%rsp, %rdi
+	lea	-8(%rsp), %rsp
+	.cfi_adjust_cfa_offset 8
+	call	sosc_block_\name
+	lea	72(%rsp), %rsp
+	.cfi_adjust_cfa_offset -72
+	ret
+	.cfi_endproc
+.endm
+
+	BLOCK_THREE malloc
+	BLOCK_THREE calloc
+	BLOCK_THREE realloc
+	BLOCK_THREE reallocarray
+	BLOCK_THREE posix_memalign
+	BLOCK_THREE aligned_alloc
+	BLOCK_THREE memalign
+	BLOCK_THREE valloc
+	BLOCK_THREE pvalloc
+	BLOCK_THREE new
+	BLOCK_THREE new_array
+	BLOCK_THREE free
+	BLOCK_THREE delete
+	BLOCK_THREE munmap
+	BLOCK_THREE brk
+	BLOCK_THREE sbrk
+	BLOCK_SIX mmap
+	BLOCK_SIX mremap
+	BLOCK_SIX pthread_create
+	BLOCK_SIX thrd_create
+	BLOCK_THREE tryjoin
+
+// A thread begins here, and goes on in the program's function as if it had begun there.
+FUNCTION sosc_h_thread_begins
+	.cfi_startproc
+	endbr64
+	lea	-8(%rsp), %rsp
+	.cfi_adjust_cfa_offset 8
+	call	sosc_thread_begins
+	lea	8(%rsp), %rsp
+	.cfi_adjust_cfa_offset -8
+	mov	%rdx, %rdi
+	jmp	*%rax
+	.cfi_endproc
+
+// ---- SAMPLE ------------------------------------------------------------------
+//
+// What is not chosen goes on to the function from here, and what has no mark. All else is done
+// in C (sample.c), as if this had done nothing: it has the arguments, and all of it to do.
+
+// r10 = what is known of this thread, which may have the thread pointer of one that has ended, but not its
+// id. Clobbers rax.
+.macro FIND_BLOCK_THREAD miss
+	mov	%fs:0, %rax
+	mov	%rax, %r10
+	shr	$12, %r10
+	imul	$THREAD_FACTOR, %r10d, %r10d
+	shr	$(32 - THREAD_BITS), %r10d
+	shl	$BLOCK_THREAD_SHIFT, %r10
+	add	sosc_block_threads(%rip), %r10
+	cmp	%rax, BLOCK_THREAD_TP(%r10)
+	jne	\miss
+	mov	sosc_tid_offset(%rip), %rax
+	mov	%fs:(%rax), %eax
+	cmp	%eax, BLOCK_THREAD_TID(%r10)
+	jne	\miss
+.endm
+
+// Count rax bytes down, if the next one that is chosen is not among them. An add without lock is
+// whole for signal handlers: what one counts in between makes the next block the chosen one.
+.macro COUNT_DOWN chosen
+	test	%rax, %rax
+	js	\chosen
+	cmp	%rax, BLOCK_THREAD_LEFT(%r10)
+	jle	\chosen
+	sub	%rax, BLOCK_THREAD_LEFT(%r10)
+.endm
+
+// Whether this call, for rax bytes, is known to be made inside of another one, which has counted them.
+// As sosc_block_is_inside, which finds out what is not known. Clobbers rax, rcx, r8, r9.
+.macro IF_NOT_INSIDE no
+	cmp	BLOCK_THREAD_ASKED(%r10), %rax
+	jb	\no
+	mov	BLOCK_THREAD_SP(%r10), %rcx
+	cmp	%rcx, BLOCK_THREAD_LOW(%r10)
+	ja	\no
+	cmp	%rcx, BLOCK_THREAD_HIGH(%r10)
+	jbe	\no
+	mov	(%rcx), %rax
+	cmp	%rax, BLOCK_THREAD_RET(%r10)
+	jne	\no
+	sub	%rsp, %rcx
+	cmp	$NESTED_FAR, %rcx
+	jae	\no
+	mov	(%rsp), %rax
+	mov	%ecx, %r8d
+	shr	$3, %r8d
+	xor	%eax, %r8d
+	and	$((1 << NESTED_BITS) - 1), %r8d
+	shl	$NESTED_SHIFT, %rcx
+	xor	%rax, %rcx
+	lea	sosc_block_nested(%rip), %r9
+	cmp	%rcx, (%r9,%r8,8)
+	jne	\no
+.endm
+
+// Whether the block at rdi may have a mark. Clobbers rax, r10.
+.macro IF_MAY_BE_MARKED yes
+	mov	%edi, %eax
+	shr	$MARKED_SHIFT, %eax
+	movzwl	%ax, %eax
+	lea	sosc_block_marked(%rip), %r10
+	cmpb	$0, (%r10,%rax)
+	jne	\yes
+.endm
+
+// Whether the block at rdi has a mark. \alike: no leaf; then all have one if the flags say equal,
+// else none has. Clobbers rax, r10.
+.macro IF_MARKED yes, alike
+	mov	%rdi, %rax
+	shr	$MARK_BITS, %rax
+	and	$(MARK_LEAVES - 1), %eax
+	mov	sosc_block_marks(%rip), %r10
+	mov	(%r10,%rax,8), %r10
+	cmp	$MARK_ALL, %r10
+	jbe	\alike
+	mov	%edi, %eax
+	and	$((1 << MARK_BITS) - 1), %eax
+	shr	$8, %eax
+	mov	(%r10,%rax,4), %r10d
+	mov	%edi, %eax
+	shr	$3, %eax
+	bt	%eax, %r10d
+	jc	\yes
+.endm
+
+.macro SAMPLE_BEGIN name
+FUNCTION sosc_h_sample_\name
+	.cfi_startproc
+	endbr64
+.endm
+
+.macro SAMPLE_IN_C name
+	mov	%rsp, %rcx
+	mov	%rbp, %r8
+	mov	%r11, %r9
+	jmp	sosc_sample_\name
+	.cfi_endproc
+.endm
+
+// rax bytes are asked for. \marked: where realloc goes on from IF_MAY_BE_MARKED.
+.macro SAMPLE_OTHERS name, marked
+	cmpq	$0, BLOCK_THREAD_SP(%r10)
+	jne	2f
+	COUNT_DOWN 1f
+3:	jmp	*CELL_ORIGINAL(%r11)
+2:	IF_NOT_INSIDE 1f
+	jmp	3b
+.ifnb \marked
+\marked:	IF_MARKED 1f, 5f
+	jmp	4b
+5:	jne	4b
+.endif
+1:	SAMPLE_IN_C \name
+.endm
+
+	SAMPLE_BEGIN malloc
+	FIND_BLOCK_THREAD 1f
+	lea	1(%rdi), %rax
+	SAMPLE_OTHERS malloc
+
+	SAMPLE_BEGIN calloc
+	FIND_BLOCK_THREAD 1f
+	mov	%rdi, %rax
+	mul	%rsi
+	jo	1f
+	inc	%rax
+	SAMPLE_OTHERS calloc
+
+	SAMPLE_BEGIN realloc
+	IF_MAY_BE_MARKED 6f
+4:	FIND_BLOCK_THREAD 1f
+	lea	1(%rsi), %rax
+	SAMPLE_OTHERS realloc, 6
+
+	SAMPLE_BEGIN free
+	IF_MAY_BE_MARKED 4f
+3:	jmp	*CELL_ORIGINAL(%r11)
+4:	IF_MARKED 1f, 2f
+	jmp	3b
+2:	jne	3b
+1:	SAMPLE_IN_C free
+
+// operator new calls malloc, new[] both: these say that they have counted the block, until they
+// return. An exception leaves that behind; but the frame of ours is gone then.
+.macro SAMPLE_NEW name
+	SAMPLE_BEGIN \name
+	FIND_BLOCK_THREAD 1f
+	cmpq	$0, BLOCK_THREAD_SP(%r10)
+	jne	2f
+	cmp	%rsp, BLOCK_THREAD_LOW(%r10)
+	ja	1f
+	cmp	%rsp, BLOCK_THREAD_HIGH(%r10)
+	jbe	1f
+	lea	1(%rdi), %rax
+	COUNT_DOWN 1f
+	mov	%rax, BLOCK_THREAD_ASKED(%r10)
+	mov	(%rsp), %rax
+	mov	%rax, BLOCK_THREAD_RET(%r10)
+	mov	%rsp, BLOCK_THREAD_SP(%r10)
+	KEEP	%r10
+	call	*CELL_ORIGINAL(%r11)
+	BACK	%r10
+	movq	$0, BLOCK_THREAD_SP(%r10)
+	ret
+2:	lea	1(%rdi), %rax
+	IF_NOT_INSIDE 1f
+	jmp	*CELL_ORIGINAL(%r11)
+1:	SAMPLE_IN_C \name
+.endm
+
+	SAMPLE_NEW new
+	SAMPLE_NEW new_array
+
+.macro SAMPLE_RARE name
+	SAMPLE_BEGIN \name
+	SAMPLE_IN_C \name
+.endm
+
+	SAMPLE_RARE reallocarray
+	SAMPLE_RARE posix_memalign
+	SAMPLE_RARE aligned_alloc
+	SAMPLE_RARE memalign
+	SAMPLE_RARE valloc
+	SAMPLE_RARE pvalloc

@@ -1,0 +1,678 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks and mappings: a record when one comes, with the stack of the call, and one when it goes.
+//
+// Each function is replaced by one that calls it, and so sees its result: nothing returns through
+// a trampoline, and nothing has to be kept between two records. A block's end is recorded before
+// the function is called, its beginning afterwards: whatever thread gets the memory next, its
+// record is the later one.
+//
+// Allocators call each other: operator new calls malloc. The call that is there first says which
+// function the program called, and from where; the innermost one that is seen records the block.
+
+#include "blocks/blocks.h"
+#include "base/clock.h"
+#include "thread/cost.h"
+#include "hook/guard.h"
+#include "call/handler.h"
+#include "image/image.h"
+#include "base/instrument.h"
+#include "blocks/eventclock.h"
+#include "stack/walkcache.h"
+#include "vm/pythonstack.h"
+#include "ring/ring.h"
+#include "hook/slot.h"
+#include "base/memory.h"
+#include "base/sys.h"
+#include "blocks/threadstacks.h"
+
+const struct sosc_loaded *sosc_block_allocator;
+struct sosc_block_thread *sosc_block_threads;
+static uint32_t mode; // enum sosc_block_mode
+static struct sosc_blocks *head;
+
+static struct sosc_thread *slow(struct sosc_cell *cell)
+{
+	struct sosc_thread *thread = sosc_thread_self();
+
+	if (thread)
+		return thread;
+	if (sosc_quiet)
+		__atomic_store_n(&cell->handler, (uint64_t)sosc_h_jump, __ATOMIC_RELAXED);
+	else
+		__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_THREADS], 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+// A thread that was known before, or was not, makes its first call of these functions. For who is
+// sealed no memory is asked.
+static void meet(struct sosc_block_thread *state, const struct sosc_thread *thread)
+{
+	memset(state, 0, sizeof(*state));
+	if (mode != SOSC_BLOCKS_COUNT)
+		state->view.memos = sosc_memos_of(thread);
+	state->tid_check = thread->tid_check;
+	if (mode == SOSC_BLOCKS_SAMPLE)
+		sosc_sample_thread(state, thread->tid);
+	else if (mode == SOSC_BLOCKS_EXACT)
+		state->patience = 1;
+}
+
+// As FIND_THREAD in assembly; NULL: it is not there yet.
+static inline struct sosc_thread *find_thread(void)
+{
+	uint64_t tp = sosc_thread_pointer();
+	uint32_t at = (uint32_t)(tp >> 12) * THREAD_FACTOR >> (32 - THREAD_BITS);
+	struct sosc_thread *thread = &sosc_threads[at];
+
+	if (thread->key != tp || thread->tid_check != sosc_thread_word(sosc_tid_offset))
+		return NULL;
+	return thread;
+}
+
+static inline struct sosc_block_thread *state_of(const struct sosc_thread *thread)
+{
+	return &sosc_block_threads[thread - sosc_threads];
+}
+
+/** Find whose call it is; false: it is not recorded. */
+inline bool sosc_block_call_begin(struct sosc_block_call *call)
+{
+	call->thread = find_thread();
+	if (!call->thread)
+		call->thread = slow(call->cell);
+	if (!call->thread)
+		return false;
+	call->state = state_of(call->thread);
+	if (call->state->tid_check != call->thread->tid_check)
+		meet(call->state, call->thread);
+	return true;
+}
+
+static uint64_t way; // ticks that a call takes beside its work: to come here, and back
+
+// The work for a call begins, with what has been looked for by now: see sosc_cost_work.
+static inline uint64_t work(struct sosc_block_call *call)
+{
+	uint64_t began = sosc_cost_work(call->thread);
+
+	if (began)
+		(void)sosc_block_call_begin(call);
+	return began;
+}
+
+// ---- records -----------------------------------------------------------------
+
+static inline bool has_room(uint64_t pos)
+{
+	return (((uint32_t)pos - CHUNK_FIRST) & CHUNK_MASK) < CHUNK_LIMIT - CHUNK_FIRST;
+}
+
+static uint64_t reserve_slowly(const struct sosc_block_call *call)
+{
+	uint64_t unit = sosc_ring_reserve(call->thread, SOSC_UNIT, SOSC_LOSS_ENTRY);
+
+	// soscope has just read the next chunk, and another processor has its memory at hand
+	if (mode == SOSC_BLOCKS_EXACT)
+		state_of(call->thread)->ahead = sosc_ring_ahead(call->thread);
+	if (!unit && sosc_quiet)
+		__atomic_store_n(&call->cell->handler, (uint64_t)sosc_h_jump, __ATOMIC_RELAXED);
+	return unit;
+}
+
+static inline void put(struct sosc_block *block, uint32_t type, uint32_t stack, uint64_t tsc,
+		       uint64_t addr, uint64_t size)
+{
+	block->stack = stack;
+	block->tsc = tsc;
+	block->addr = addr;
+	block->size = size;
+	__atomic_store_n(&block->commit, type << 28, __ATOMIC_RELEASE);
+}
+
+// All of it is known before there is room: who is forked by a signal handler in between writes
+// the same as its parent.
+static inline struct sosc_block *fill(const struct sosc_block_call *call, uint64_t unit,
+				      uint32_t type, const struct sosc_block *said)
+{
+	struct sosc_block *block = (void *)unit;
+
+	if (!has_room(unit))
+		block = (void *)reserve_slowly(call);
+	if (!block)
+		return NULL;
+	put(block, type, said->stack, said->tsc, said->addr, said->size);
+	return block;
+}
+
+static inline struct sosc_block *write(const struct sosc_block_call *call, uint32_t type,
+				       uint64_t addr, uint64_t size, uint32_t stack)
+{
+	const struct sosc_block said = {
+		.stack = stack, .tsc = sosc_block_time(call->state), .addr = addr, .size = size};
+	struct sosc_block *block =
+		fill(call, sosc_local_add(&call->thread->pos, SOSC_UNIT), type, &said);
+
+	sosc_will_write((uint64_t)block + call->state->ahead);
+	return block;
+}
+
+/** A record of what has happened at @tsc. */
+struct sosc_block *sosc_block_write_at(const struct sosc_block_call *call, uint32_t type,
+				       uint64_t addr, uint64_t size, uint32_t stack, uint64_t tsc)
+{
+	const struct sosc_block said = {.stack = stack, .tsc = tsc, .addr = addr, .size = size};
+
+	return fill(call, sosc_local_add(&call->thread->pos, SOSC_UNIT), type, &said);
+}
+
+/** A record of a mapping, or of a block that was chosen: it has its time by the clock. */
+struct sosc_block *sosc_block_write(const struct sosc_block_call *call, uint32_t type,
+				    uint64_t addr, uint64_t size, uint32_t stack)
+{
+	return sosc_block_write_at(call, type, addr, size, stack, sosc_ticks());
+}
+
+// Whether the block at @addr is the thread's last record, the unit @block, and can be changed.
+static inline bool is_last(const struct sosc_thread *thread, const struct sosc_block *block,
+			   uint64_t addr)
+{
+	uint64_t pos = __atomic_load_n(&thread->pos, __ATOMIC_RELAXED);
+
+	return block && (uint64_t)(block + 1) == pos && has_room(pos) && block->addr == addr &&
+	       block->commit == (uint32_t)SOSC_UNIT_BLOCK << 28;
+}
+
+// A block is over that was the thread's last record: one unit says both. Meanwhile the next unit is
+// ours, so that no signal handler can give the chunk away. False: a handler has done so before.
+static inline bool end_last(struct sosc_thread *thread, struct sosc_block *block, uint64_t tsc)
+{
+	uint64_t next = (uint64_t)(block + 1), ticks = tsc - block->tsc;
+
+	if (ticks >> SOSC_BLOCK_TICKS || !sosc_local_swap(&thread->pos, next, next + SOSC_UNIT))
+		return false;
+	__atomic_store_n(&block->commit, (uint32_t)SOSC_UNIT_BLOCK_OVER << 28 | (uint32_t)ticks,
+			 __ATOMIC_RELEASE);
+	return true;
+}
+
+// The next unit is given back; false: a handler has taken more behind it.
+static inline bool is_given_back(struct sosc_thread *thread, uint64_t next)
+{
+	return sosc_local_swap(&thread->pos, next + SOSC_UNIT, next);
+}
+
+// The stack of a call, or with COUNT what is kept of it: the function.
+static inline uint32_t stack_of(const struct sosc_block_call *call, enum sosc_block_api api)
+{
+	return mode == SOSC_BLOCKS_COUNT ? api : sosc_block_stack(call, api);
+}
+
+/** The same of a mapping, which is recorded with COUNT, too. */
+uint32_t sosc_block_mapping_stack(const struct sosc_block_call *call, enum sosc_block_api api)
+{
+	if (mode == SOSC_BLOCKS_COUNT)
+		return sosc_stack_of(NULL, 0, (uint64_t)api << SOSC_STACK_API,
+				     (uint64_t)api << 58 | (uint64_t)api << 32);
+	return sosc_block_stack(call, api);
+}
+
+// The block at @addr is about to be freed.
+static inline void record_freed(const struct sosc_block_call *call, uint64_t addr)
+{
+	struct sosc_block *block = (void *)call->state->last;
+	bool last = is_last(call->thread, block, addr);
+	const struct sosc_block said = {.tsc = sosc_block_time(call->state), .addr = addr};
+
+	if (!last || !end_last(call->thread, block, said.tsc))
+		(void)fill(call, sosc_local_add(&call->thread->pos, SOSC_UNIT), SOSC_UNIT_FREED,
+			   &said);
+	else if (!is_given_back(call->thread, (uint64_t)(block + 1)))
+		(void)sosc_ring_unneeded(NULL, call->thread, (uint64_t)(block + 1));
+}
+
+static inline void freed(const struct sosc_block_call *call, uint64_t addr)
+{
+	if (call->state->recorded == addr)
+		call->state->recorded = 0;
+	if (mode == SOSC_BLOCKS_COUNT)
+		(void)sosc_sizes_freed(call, addr);
+	else
+		record_freed(call, addr);
+}
+
+// The same of a call that may fail, and then leave it; what `kept` is to be told.
+static inline uint64_t leaves(const struct sosc_block_call *call, uint64_t addr)
+{
+	if (mode == SOSC_BLOCKS_COUNT)
+		return sosc_sizes_freed(call, addr);
+	(void)write(call, SOSC_UNIT_FREED, addr, 0, 0);
+	return 0;
+}
+
+static inline void kept(const struct sosc_block_call *call, uint64_t addr, uint64_t known)
+{
+	if (mode == SOSC_BLOCKS_COUNT)
+		sosc_sizes_kept(call, addr, known);
+	else
+		(void)write(call, SOSC_UNIT_KEPT, addr, 0, 0);
+}
+
+static inline void made(const struct sosc_block_call *call, uint64_t addr, uint64_t size,
+			uint32_t stack)
+{
+	if (mode == SOSC_BLOCKS_COUNT) {
+		sosc_sizes_made(call, addr, size, stack);
+		return;
+	}
+	call->state->last = (uint64_t)write(call, SOSC_UNIT_BLOCK, addr, size, stack);
+}
+
+// ---- calls -------------------------------------------------------------------
+
+// A function that frees a block, makes one, or both. The result of posix_memalign is no address:
+// that lies at @out.
+static inline __attribute__((always_inline)) uint64_t allocate(const uint64_t arg[3], uint64_t sp,
+							       uint64_t fp, struct sosc_cell *cell,
+							       uint64_t old, uint64_t size,
+							       const uint64_t *out,
+							       enum sosc_block_api api)
+{
+	struct sosc_block_call call = {.cell = cell, .sp = sp, .fp = fp};
+	struct sosc_block_thread *state, before;
+	uint64_t result, addr, known = 0, began, pause;
+	bool inside, frees;
+	uint32_t stack;
+
+	if (!sosc_block_call_begin(&call))
+		return sosc_block_go_on(cell, arg[0], arg[1], arg[2]);
+	began = work(&call);
+	state = call.state;
+	inside = sosc_block_is_inside(&call, BLOCK_NEAR);
+	before = *state;
+	frees = old && !(inside && before.freeing == old);
+	inside &= before.recorded != BLOCK_NONE;
+	stack = inside ? before.stack : stack_of(&call, api);
+	sosc_block_set_none(state);
+	if (!inside) {
+		state->stack = stack;
+		state->recorded = 0;
+		state->freeing = old;
+	}
+	sosc_block_set_open(state, sp, sosc_returns_to(&call));
+	if (frees)
+		known = leaves(&call, old);
+	pause = sosc_cost_pause(began);
+	result = sosc_block_go_on(cell, arg[0], arg[1], arg[2]);
+	sosc_cost_go_on(call.thread, pause);
+	addr = sosc_block_addr(result, out);
+	if (addr && state->recorded != addr) {
+		made(&call, addr, size, state->stack);
+		state->recorded = addr;
+	} else if (!addr && frees && size) {
+		kept(&call, old, known);
+	}
+	sosc_block_set_none(state);
+	if (!inside) {
+		state->recorded = before.recorded;
+		state->freeing = before.freeing;
+		state->stack = before.stack;
+	}
+	sosc_block_set_open(state, before.sp, before.ret); // 0: `recorded` and `freeing` are, too
+	sosc_cost_worked(call.thread, began, 0, way);
+	return result;
+}
+
+#define ALLOCATES_AS(function, old, size, out, api)                                     \
+	uint64_t function(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp, \
+			  struct sosc_cell *cell)                                       \
+	{                                                                               \
+		const uint64_t arg[3] = {a, b, c};                                      \
+                                                                                        \
+		return allocate(arg, sp, fp, cell, old, size, out, api);                \
+	}
+#define ALLOCATES(name, old, size, out, api) ALLOCATES_AS(sosc_block_##name, old, size, out, api)
+#define MALLOC(name, ...) static ALLOCATES_AS(any_malloc, __VA_ARGS__)
+
+SOSC_BLOCK_OTHERS(ALLOCATES)
+SOSC_BLOCK_MALLOC(MALLOC)
+
+// Programs do little else than to call malloc and free, so these two have ways of their own for
+// what is usual. All else, and what they find in the middle, is done as for the others.
+
+// The same at its end: the time of the block at @addr is @tsc, and there is no room for it in the
+// chunk; or @tsc is 0, and nothing is known.
+static __attribute__((noinline)) uint64_t end_malloc(struct sosc_cell *cell,
+						     struct sosc_thread *thread, uint64_t tsc,
+						     uint64_t addr, uint64_t size)
+{
+	struct sosc_block_thread *state = state_of(thread);
+	const struct sosc_block_call call = {.cell = cell, .thread = thread, .state = state};
+
+	if (addr && state->recorded != addr) {
+		const struct sosc_block said = {.stack = state->stack,
+						.tsc = tsc ? tsc : sosc_block_time(state),
+						.addr = addr,
+						.size = size};
+		uint64_t unit = tsc ? SOSC_NO_ROOM : sosc_local_add(&thread->pos, SOSC_UNIT);
+
+		state->last = (uint64_t)fill(&call, unit, SOSC_UNIT_BLOCK, &said);
+	}
+	state->recorded = 0;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	state->sp = 0;
+	return addr;
+}
+
+// @stack makes a block, and nothing else is under way. @began is 0, or when what is timed did.
+static inline __attribute__((always_inline)) uint64_t usual_malloc(uint64_t size, uint64_t sp,
+								   struct sosc_cell *cell,
+								   struct sosc_thread *thread,
+								   uint32_t stack, uint64_t began)
+{
+	struct sosc_block_thread *state = state_of(thread);
+	uint64_t addr, tsc, pause;
+	struct sosc_block *block;
+
+	state->stack = stack;
+	state->ret = *(const uint64_t *)sp;
+	state->sp = sp;
+	pause = sosc_cost_pause(began);
+	addr = sosc_block_go_on(cell, size, 0, 0);
+	sosc_cost_go_on(thread, pause);
+	if (!addr || state->recorded)
+		return end_malloc(cell, thread, 0, addr, size);
+	tsc = sosc_block_time_soon(state);
+	if (!tsc)
+		return end_malloc(cell, thread, 0, addr, size);
+	block = (void *)sosc_local_add(&thread->pos, SOSC_UNIT);
+	if (!has_room((uint64_t)block))
+		return end_malloc(cell, thread, tsc, addr, size);
+	put(block, SOSC_UNIT_BLOCK, state->stack, tsc, addr, size);
+	sosc_will_write((uint64_t)block + state->ahead);
+	state->last = (uint64_t)block;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	state->sp = 0;
+	return addr;
+}
+
+// The same in the time that it takes, with what has been looked for by now: that is looked for once
+// more.
+static __attribute__((noinline)) uint64_t timed_malloc(uint64_t size, uint64_t sp, uint64_t fp,
+						       struct sosc_cell *cell,
+						       struct sosc_thread *thread)
+{
+	uint64_t began = sosc_cost_start(thread), addr;
+	uint32_t stack;
+
+	thread = find_thread();
+	stack = sosc_memo_stack(&state_of(thread)->view, sp, fp, SOSC_API_MALLOC);
+	addr = usual_malloc(size, sp, cell, thread, stack, began);
+	sosc_cost_worked(thread, began, 0, way);
+	return addr;
+}
+
+/** malloc, where nothing else is under way and the stack was walked before. */
+uint64_t sosc_block_malloc(uint64_t size, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,
+			   struct sosc_cell *cell)
+{
+	struct sosc_block_thread *state;
+	struct sosc_thread *thread;
+	uint32_t stack;
+
+	(void)b; // there are none: registers are free that would have to be kept for them
+	(void)c;
+	thread = find_thread();
+	if (!thread)
+		return any_malloc(size, 0, 0, sp, fp, cell);
+	state = state_of(thread);
+	if (state->sp | state->recorded)
+		return any_malloc(size, 0, 0, sp, fp, cell);
+	stack = sosc_memo_stack(&state->view, sp, fp, SOSC_API_MALLOC);
+	if (!stack)
+		return any_malloc(size, 0, 0, sp, fp, cell);
+	if (sosc_cost_is_due(thread))
+		return timed_malloc(size, sp, fp, cell, thread);
+	return usual_malloc(size, sp, cell, thread, stack, 0);
+}
+
+static __attribute__((noinline)) uint64_t any_free(uint64_t a, uint64_t b, uint64_t c, uint64_t sp,
+						   uint64_t fp, struct sosc_cell *cell)
+{
+	struct sosc_block_call call = {.cell = cell, .sp = sp, .fp = fp};
+
+	uint64_t began;
+
+	if (a && sosc_block_call_begin(&call) &&
+	    !(call.state->freeing == a && sosc_block_is_inside(&call, BLOCK_NEAR))) {
+		began = work(&call);
+		freed(&call, a);
+		sosc_cost_worked(call.thread, began, 0, way);
+	}
+	return sosc_block_go_on(cell, a, b, c);
+}
+
+static __attribute__((noinline)) uint64_t free_unneeded(uint64_t a, uint64_t b, uint64_t c,
+							struct sosc_thread *thread, uint64_t unit,
+							struct sosc_cell *cell)
+{
+	(void)sosc_ring_unneeded(NULL, thread, unit);
+	return sosc_block_go_on(cell, a, b, c);
+}
+
+// @block, the last to come, is given back, and nothing else is under way. @began is when the
+// timed work began, 0 if it is not timed.
+static inline __attribute__((always_inline)) uint64_t
+usual_free(const uint64_t arg[3], uint64_t sp, uint64_t fp, struct sosc_cell *cell,
+	   struct sosc_thread *thread, struct sosc_block *block, uint64_t began)
+{
+	uint64_t tsc = sosc_block_time_soon(state_of(thread));
+
+	if (!tsc || !end_last(thread, block, tsc)) {
+		thread->works--; // it is the same piece of work
+		return any_free(arg[0], arg[1], arg[2], sp, fp, cell);
+	}
+	if (!is_given_back(thread, (uint64_t)(block + 1)))
+		return free_unneeded(arg[0], arg[1], arg[2], thread, (uint64_t)(block + 1), cell);
+	sosc_cost_worked(thread, began, 0, way);
+	return sosc_block_go_on(cell, arg[0], arg[1], arg[2]);
+}
+
+// The same in the time that it takes.
+static __attribute__((noinline)) uint64_t timed_free(const uint64_t arg[3], uint64_t sp,
+						     uint64_t fp, struct sosc_cell *cell,
+						     struct sosc_thread *thread,
+						     struct sosc_block *block)
+{
+	return usual_free(arg, sp, fp, cell, thread, block, sosc_cost_start(thread));
+}
+
+/** free, and what it is called besides; of a block that was the last to come. */
+uint64_t sosc_block_free(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,
+			 struct sosc_cell *cell)
+{
+	struct sosc_block_thread *state;
+	struct sosc_thread *thread;
+	struct sosc_block *block;
+
+	thread = find_thread();
+	if (!thread)
+		return any_free(a, b, c, sp, fp, cell);
+	state = state_of(thread);
+	block = (void *)state->last;
+	if (!is_last(thread, block, a) || state->sp)
+		return any_free(a, b, c, sp, fp, cell);
+	if (sosc_cost_is_due(thread))
+		return timed_free((const uint64_t[]){a, b, c}, sp, fp, cell, thread, block);
+	return usual_free((const uint64_t[]){a, b, c}, sp, fp, cell, thread, block, 0);
+}
+
+/** operator delete, which calls free. */
+uint64_t sosc_block_delete(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,
+			   struct sosc_cell *cell)
+{
+	struct sosc_block_call call = {.cell = cell, .sp = sp, .fp = fp};
+	struct sosc_block_thread *state, before;
+	uint64_t result, began;
+
+	if (!a || !sosc_block_call_begin(&call))
+		return sosc_block_go_on(cell, a, b, c);
+	state = call.state;
+	if (sosc_block_is_inside(&call, BLOCK_NEAR)) {
+		if (state->freeing != a)
+			freed(&call, a);
+		return sosc_block_go_on(cell, a, b, c);
+	}
+	began = work(&call);
+	freed(&call, a);
+	sosc_cost_worked(call.thread, began, 0, way);
+	before = *state;
+	sosc_block_set_none(state);
+	state->recorded = BLOCK_NONE;
+	state->freeing = a;
+	sosc_block_set_open(state, sp, sosc_returns_to(&call));
+	result = sosc_block_go_on(cell, a, b, c);
+	sosc_block_set_none(state);
+	state->recorded = before.recorded;
+	state->freeing = before.freeing;
+	sosc_block_set_open(state, before.sp, before.ret);
+	return result;
+}
+
+// ---- the instrument ------------------------------------------------------------
+
+// What a call that frees nothing costs.
+static uint64_t measure(void)
+{
+	struct sosc_cost cost;
+
+	if (!sosc_cost_begin(&cost, SOSC_INSTRUMENT_BLOCKS, (uint64_t)sosc_h_block_free))
+		return 0;
+	for (int round = 0; round < 2 * COST_ROUNDS; round++)
+		sosc_cost_round(&cost, round & 1);
+	(void)sosc_cost_end(&cost);
+	return sosc_cost_usual(&cost);
+}
+
+static void start(void)
+{
+	const uint64_t size = (uint64_t)THREAD_COUNT * sizeof(*sosc_block_threads);
+	struct sosc_blocks *own;
+	const struct sosc_blocks *given = sosc_stacks_start(SOSC_INSTRUMENT_BLOCKS, &own);
+
+	head = own;
+	mode = given->mode;
+	sosc_lead_start(given, own);
+	sosc_made_threads_start(own);
+	sosc_block_allocator = NULL;
+	sosc_block_forget_nested(NULL);
+	if (mode == SOSC_BLOCKS_COUNT)
+		sosc_sizes_start(given, own);
+	if (mode == SOSC_BLOCKS_SAMPLE && !sosc_sample_start(given)) {
+		mode = SOSC_BLOCKS_NONE;
+		return;
+	}
+	if (sosc_block_threads) {
+		(void)sosc_sys3(SYS_MADVISE, (long)sosc_block_threads, (long)size, MADV_DONTNEED);
+	} else {
+		sosc_block_threads = sosc_memory_map(size);
+		if (!sosc_block_threads)
+			return;
+		sosc_memory_keep(sosc_block_threads, size, &sosc_block_threads);
+		(void)sosc_sys3(SYS_MADVISE, (long)sosc_block_threads, (long)size, MADV_WIPEONFORK);
+	}
+	if (mode == SOSC_BLOCKS_EXACT && !way)
+		way = measure();
+}
+
+#define NAMES(NAME)                          \
+	NAME(calloc, calloc)                 \
+	NAME(realloc, realloc)               \
+	NAME(reallocarray, reallocarray)     \
+	NAME(posix_memalign, posix_memalign) \
+	NAME(aligned_alloc, aligned_alloc)   \
+	NAME(memalign, memalign)             \
+	NAME(valloc, valloc)                 \
+	NAME(pvalloc, pvalloc)               \
+	NAME(malloc, malloc)
+
+#define MAPPING_NAMES(NAME)  \
+	NAME(mmap, mmap)     \
+	NAME(mmap64, mmap)   \
+	NAME(munmap, munmap) \
+	NAME(mremap, mremap) \
+	NAME(brk, brk)       \
+	NAME(sbrk, sbrk)
+
+static bool begins(const char *symbol, const char start[4])
+{
+	for (uint32_t i = 0; i < 4; i++)
+		if (symbol[i] != start[i])
+			return false;
+	return true;
+}
+
+#define HANDLER(name, function)       \
+	if (sosc_same(symbol, #name)) \
+		return (uint64_t)sosc_h_block_##function;
+#define SAMPLER(name, function)       \
+	if (sosc_same(symbol, #name)) \
+		return (uint64_t)sosc_h_sample_##function;
+
+static uint64_t sampled(const char *symbol)
+{
+	NAMES(SAMPLER)
+	if (begins(symbol, "_Znw"))
+		return (uint64_t)sosc_h_sample_new;
+	if (begins(symbol, "_Zna"))
+		return (uint64_t)sosc_h_sample_new_array;
+	return (uint64_t)sosc_h_sample_free;
+}
+
+// By the name; the plan chooses no others.
+static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
+{
+	const char *symbol = at->symbol;
+	uint64_t handler;
+
+	(void)cell;
+	if (!sosc_block_threads || mode == SOSC_BLOCKS_NONE)
+		return (uint64_t)sosc_h_jump;
+	if (sosc_same(symbol, "malloc") && at->callee && at->callee->main)
+		head->has_allocator = 1;
+	MAPPING_NAMES(HANDLER)
+	handler = sosc_made_threads_hooked(at);
+	if (handler)
+		return handler;
+	if (mode == SOSC_BLOCKS_SAMPLE) {
+		// a program that has an allocator of its own makes mappings of its own, too
+		if (sosc_same(symbol, "malloc") && at->callee && !at->callee->main)
+			sosc_block_allocator = at->callee;
+		return sampled(symbol);
+	}
+	NAMES(HANDLER)
+	if (begins(symbol, "_Znw"))
+		return (uint64_t)sosc_h_block_new;
+	if (begins(symbol, "_Zna"))
+		return (uint64_t)sosc_h_block_new_array;
+	if (begins(symbol, "_Zdl") || begins(symbol, "_Zda"))
+		return (uint64_t)sosc_h_block_delete;
+	return (uint64_t)sosc_h_block_free;
+}
+
+// A call that records something and goes on, without a frame of ours below it.
+static enum sosc_next entry(struct sosc_call *call)
+{
+	sosc_made_threads_released(call);
+	return SOSC_GO_ON;
+}
+
+void sosc_instrument_blocks(struct sosc_instrument *instrument)
+{
+	instrument->needs = SOSC_NEEDS_IDS | SOSC_NEEDS_CLOCK;
+	instrument->addresses = true;
+	instrument->hooked = hooked;
+	instrument->entry = entry;
+	instrument->start = start;
+	instrument->forked = sosc_stacks_forked;
+	instrument->closed = sosc_block_forget_nested;
+}

@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Handlers of entries for x86-64 (System V psABI, section 3.2).
+//
+// An entry trampoline loads the address of its cell into r11, the one register
+// that a call through a PLT may destroy, and jumps to the cell's handler. Every
+// handler keeps all other registers, flags excepted, touches no vector register
+// and leaves the stack as it found it. errno is read, never written.
+//
+// A handler that wants to see the exit enters the function through the return
+// trampoline of the call site: that one takes the return address off the stack,
+// calls the function itself, so that arguments stay where they are and call and
+// return stay paired, and jumps to the exit handler, which puts the return
+// address back and returns.
+//
+// The unwind rules hold at every instruction: a signal or an asynchronous
+// cancellation may unwind from anywhere.
+
+#include "base/arch_x86_64.inc"
+
+	.text
+
+// Calls a C function in rax with every register but rax kept; r11 is its first
+// argument, r10 the second.
+FUNCTION sosc_slow_call
+	.cfi_startproc
+	KEEP	%rcx
+	KEEP	%rdx
+	KEEP	%rsi
+	KEEP	%rdi
+	KEEP	%r8
+	KEEP	%r9
+	KEEP	%r10
+	KEEP	%r11
+	mov	%r11, %rdi
+	mov	%r10, %rsi
+	CALL_C	*%rax
+	BACK	%r11
+	BACK	%r10
+	BACK	%r9
+	BACK	%r8
+	BACK	%rdi
+	BACK	%rsi
+	BACK	%rdx
+	BACK	%rcx
+	ret
+	.cfi_endproc
+
+// Calls a C function in rax with (cell r11, thread r10, rdx): bytes wanted of the
+// ring, a return address, or a stack address; what it finds, or 0, in rax.
+FUNCTION sosc_slow_reserve
+	.cfi_startproc
+	KEEP	%rcx
+	KEEP	%rsi
+	KEEP	%rdi
+	KEEP	%r8
+	KEEP	%r9
+	KEEP	%r10
+	KEEP	%r11
+	mov	%r11, %rdi
+	mov	%r10, %rsi
+	CALL_C	*%rax
+	BACK	%r11
+	BACK	%r10
+	BACK	%r9
+	BACK	%r8
+	BACK	%rdi
+	BACK	%rsi
+	BACK	%rcx
+	ret
+	.cfi_endproc
+
+// ---- no record -------------------------------------------------------------
+
+FUNCTION sosc_h_jump
+	.cfi_startproc
+	endbr64
+	jmp	*CELL_ORIGINAL(%r11)
+	.cfi_endproc
+
+// To where another cell goes: original is that cell.
+FUNCTION sosc_h_alias
+	.cfi_startproc
+	endbr64
+	mov	CELL_ORIGINAL(%r11), %r11
+	jmp	*CELL_ORIGINAL(%r11)
+	.cfi_endproc
+
+FUNCTION sosc_h_count
+	.cfi_startproc
+	endbr64
+	KEEP	%rax
+	KEEP	%r10
+	FIND_THREAD 2f, 0
+	mov	%r11, %rax
+	shr	$1, %rax
+	mov	THREAD_COUNTS(%r10), %r10
+	test	%r10, %r10
+	jz	2f
+	incq	(%r10,%rax)
+1:	BACK	%r10
+	BACK	%rax
+	jmp	*CELL_ORIGINAL(%r11)
+2:	.cfi_adjust_cfa_offset 16
+	SLOW	sosc_count_slow
+	jmp	1b
+	.cfi_endproc
+
+// by call site
+FUNCTION sosc_h_count_callers
+	.cfi_startproc
+	endbr64
+	SAVE_FOUR
+	FIND_THREAD 2f, 0
+6:	FIND_SITE 3f
+1:	movslq	SOSC_DISTANCE + SITE_OPEN(%rcx), %rax
+	add	%r11, %rax
+	mov	THREAD_COUNTS(%r10), %r10
+	shr	$1, %rax
+	test	%r10, %r10
+	jz	4f
+	incq	(%r10,%rax)
+	testl	$COUNTER_OFTEN - 1, (%r10,%rax)
+	jz	7f
+	RESTORE_FOUR
+	jmp	*CELL_ORIGINAL(%r11)
+7:	.cfi_adjust_cfa_offset 32
+	mov	RETURN_SLOT(%rsp), %rdx
+	lea	sosc_counter_learn(%rip), %rax
+	call	sosc_slow_reserve
+	jmp	5f
+2:	SLOW	sosc_thread_slow
+	mov	%rax, %r10
+	test	%rax, %rax
+	jnz	6b
+	SLOW	sosc_count_slow
+	jmp	5f
+3:	mov	%rax, %rdx
+	lea	sosc_site_slow(%rip), %rax
+	call	sosc_slow_reserve
+	mov	%rax, %rcx
+	test	%rax, %rax
+	jnz	1b
+	SLOW	sosc_count_slow
+	jmp	5f
+4:	mov	%r11, %rdx
+	lea	(,%rax,2), %r11
+	SLOW	sosc_count_slow
+	mov	%rdx, %r11
+5:	RESTORE_FOUR
+	jmp	*CELL_ORIGINAL(%r11)
+	.cfi_endproc
+
+// -c for a function whose exit cannot be seen
+FUNCTION sosc_h_stats_entry
+	.cfi_startproc
+	endbr64
+	KEEP	%rax
+	KEEP	%r10
+	FIND_THREAD 2f, 0
+	mov	THREAD_STATS(%r10), %rax
+	test	%rax, %rax
+	jz	2f
+	incq	STATS_CALLS(%rax,%r11,4)
+1:	BACK	%r10
+	BACK	%rax
+	jmp	*CELL_ORIGINAL(%r11)
+2:	.cfi_adjust_cfa_offset 16
+	SLOW	sosc_stats_slow
+	jmp	1b
+	.cfi_endproc
+
+// ---- records ---------------------------------------------------------------
+
+// Fills the unit in rax for the cell in r11 and commits it as \type; clobbers
+// rax, rdx, rcx and r11. The clock is read last: what comes before is not the
+// call's time.
+.macro WRITE_ENTRY type
+	mov	%rdi, 24(%rax)
+	mov	RETURN_SLOT(%rsp), %rdx
+	mov	%rdx, 16(%rax)
+	lea	RETURN_SLOT(%rsp), %edx
+	mov	%edx, 4(%rax)
+	lea	sosc_cells(%rip), %rdx
+	sub	%rdx, %r11
+	shr	$4, %r11d
+	or	$\type, %r11d
+	mov	%rax, %rcx
+	xor	%eax, %eax
+	xor	%edx, %edx
+	cmpb	$0, sosc_clock_off(%rip)
+	jne	90f
+	rdtsc
+90:	mov	%eax, 8(%rcx)
+	mov	%edx, 12(%rcx)
+	mov	%r11d, (%rcx)
+.endm
+
+// the five register words after the first, in two units behind the one in rax
+.macro WRITE_SIX
+	movl	$UNIT_WORDS, 32(%rax)
+	movl	$0, 36(%rax)
+	mov	%rsi, 40(%rax)
+	mov	SAVED_RDX(%rsp), %rdx
+	mov	%rdx, 48(%rax)
+	mov	SAVED_RCX(%rsp), %rdx
+	mov	%rdx, 56(%rax)
+	movl	$UNIT_WORDS_MORE, 64(%rax)
+	movl	$0, 68(%rax)
+	mov	%r8, 72(%rax)
+	mov	%r9, 80(%rax)
+.endm
+
+// Entry record alone, then a tail jump: right for every function.
+.macro ENTRY_HANDLER name, size, six
+FUNCTION \name
+	.cfi_startproc
+	endbr64
+	SAVE_FOUR
+	FIND_THREAD 7f, 1
+2:	RESERVE	\size, 8f
+3:
+.if \six
+	WRITE_SIX
+.endif
+	mov	%r11, %r10
+	WRITE_ENTRY UNIT_ENTRY_ONLY
+	mov	%r10, %r11
+4:	RESTORE_FOUR
+	jmp	*CELL_ORIGINAL(%r11)
+7:	.cfi_adjust_cfa_offset 32
+	SLOW	sosc_thread_slow
+	mov	%rax, %r10
+	test	%rax, %rax
+	jnz	2b
+	jmp	4b
+8:	mov	$\size, %edx
+	lea	sosc_ring_slow_entry(%rip), %rax
+	call	sosc_slow_reserve
+	test	%rax, %rax
+	jnz	3b
+	jmp	4b
+	.cfi_endproc
+.endm
+
+	ENTRY_HANDLER sosc_h_entry, 32, 0
+	ENTRY_HANDLER sosc_h_entry_six, 96, 1
+
+// The slow ways of CALL handlers. The trampoline of the call site: in rcx; it may have to be made.
+.macro CALL_SITE none, made
+	mov	%rax, %rdx
+	lea	sosc_site_slow(%rip), %rax
+	call	sosc_slow_reserve
+	test	%rax, %rax
+	jz	\none
+	mov	%rax, %rcx
+	jmp	\made
+.endm
+
+.macro CALL_THREAD there, none
+	SLOW	sosc_thread_slow
+	mov	%rax, %r10
+	test	%rax, %rax
+	jnz	\there
+	jmp	\none
+.endm
+
+.macro CALL_ROOM size, there, none
+	mov	$\size, %edx
+	lea	sosc_ring_slow_entry(%rip), %rax
+	call	sosc_slow_reserve
+	test	%rax, %rax
+	jnz	\there
+	jmp	\none
+.endm
+
+// To the trampoline in rcx, which calls the function.
+.macro CALL_THROUGH
+	mov	%rcx, %r11
+	RESTORE_FOUR
+	jmp	*%r11
+.endm
+
+// An entry that no exit can make whole: rax = unit, rcx = trampoline.
+.macro CALL_PLAIN
+	mov	SOSC_DISTANCE + SITE_CELL(%rcx), %r11
+	mov	%rcx, %r10
+	WRITE_ENTRY UNIT_ENTRY
+	mov	%r10, %r11
+	RESTORE_FOUR
+	jmp	*%r11
+.endm
+
+// Makes the unit in rax an entry of the call site whose trampoline is in rcx, and goes to
+// \plain where it cannot be one, or to \taken where somebody may have taken it from us: then rax
+// and rcx are as they were. To \long, and from there back to \on with the time in rdx, where the
+// thread may have waited for a processor. Clobbers rdx and r11; rcx stays.
+.macro WRITE_OPEN size, plain, taken, long, on
+	cmpl	$0, SOSC_DISTANCE + SITE_OPEN(%rcx)
+	je	\plain
+	cmpb	$0, sosc_clock_off(%rip)
+	jne	\plain
+	mov	%rdi, 24(%rax)
+	lea	RETURN_SLOT(%rsp), %edx
+	mov	%edx, 4(%rax)
+	mov	%rax, %r11
+	rdtsc
+	shl	$32, %rdx
+	or	%rax, %rdx
+	mov	%rdx, %rax
+	sub	THREAD_LAST(%r10), %rax
+	cmp	$DELAY_LONG, %rax
+	jg	\long
+	mov	%rdx, THREAD_LAST(%r10)
+\on:	sub	sosc_tsc_start(%rip), %rdx
+	mov	%rdx, %rax
+	shr	$START_BITS, %rax
+	mov	%r11, %rax
+	jnz	\plain
+	mov	SOSC_DISTANCE + SITE_OPEN(%rcx), %r11d
+	IF_NOT_LAST \size, \taken
+	// both are 0, or in a child that is forked here what an exit has added bits to
+	or	%rdx, 8(%rax)
+	or	%r11d, (%rax)
+.endm
+
+// The thread was at no hook for long.
+.macro CALL_LONG on
+	lea	sosc_delay_at_entry(%rip), %rax
+	call	sosc_slow_reserve
+	mov	%rax, %rdx
+	jmp	\on
+.endm
+
+// A signal handler has recorded more behind the unit in rax: no exit makes it whole. Or it has
+// forked, and this is the child: an exit may have done so, and the unit is the parent's.
+.macro CALL_TAKEN plain
+	mov	%rax, %rdx
+	lea	sosc_ring_is_ours(%rip), %rax
+	call	sosc_slow_reserve
+	test	%rax, %rax
+	jnz	\plain
+	CALL_THROUGH
+	.cfi_adjust_cfa_offset 32
+.endm
+
+// Entry and exit.
+FUNCTION sosc_h_call
+	.cfi_startproc
+	endbr64
+	SAVE_FOUR
+	FIND_THREAD 7f, 1
+1:	FIND_SITE 6f
+2:	RESERVE	32, 8f
+3:	WRITE_OPEN 32, 9f, 5f, 10f, 11
+	CALL_THROUGH
+4:	.cfi_adjust_cfa_offset 32
+	RESTORE_FOUR
+	jmp	*CELL_ORIGINAL(%r11)
+6:	.cfi_adjust_cfa_offset 32
+	CALL_SITE entry_only_tail, 2b
+7:	CALL_THREAD 1b, 4b
+8:	CALL_ROOM 32, 3b, 4b
+10:	CALL_LONG 11b
+5:	CALL_TAKEN 9f
+9:	CALL_PLAIN
+	.cfi_endproc
+
+// The same with six register words: in one more unit if all fit into 48 bits each, else in two.
+FUNCTION sosc_h_call_six
+	.cfi_startproc
+	endbr64
+	SAVE_FOUR
+	FIND_THREAD 7f, 1
+1:	FIND_SITE 6f
+2:	cmpl	$0, SOSC_DISTANCE + SITE_OPEN(%rcx)
+	je	10f
+	movabs	$1 << 47, %rdx
+	lea	(%rsi,%rdx), %rax
+	mov	SAVED_RDX(%rsp), %r11
+	add	%rdx, %r11
+	or	%r11, %rax
+	mov	SAVED_RCX(%rsp), %r11
+	add	%rdx, %r11
+	or	%r11, %rax
+	lea	(%r8,%rdx), %r11
+	or	%r11, %rax
+	lea	(%r9,%rdx), %r11
+	or	%r11, %rax
+	mov	SOSC_DISTANCE + SITE_CELL(%rcx), %r11
+	shr	$48, %rax
+	jnz	10f
+	RESERVE	64, 8f
+3:	mov	%rsi, 40(%rax)
+	mov	SAVED_RDX(%rsp), %rdx
+	mov	%rdx, 46(%rax)
+	mov	SAVED_RCX(%rsp), %rdx
+	mov	%rdx, 52(%rax)
+	mov	%r8d, 58(%rax)
+	mov	%r8, %rdx
+	shr	$32, %rdx
+	mov	%dx, 62(%rax)
+	mov	%r9d, 36(%rax)
+	mov	%r9, %rdx
+	shr	$32, %rdx
+	movzwl	%dx, %edx
+	or	$UNIT_PACKED, %edx
+	mov	%edx, 32(%rax)
+	WRITE_OPEN 64, 9f, 5f, 13f, 15
+	CALL_THROUGH
+10:	.cfi_adjust_cfa_offset 32
+	RESERVE	96, 12f
+11:	WRITE_SIX
+	WRITE_OPEN 96, 9f, 5f, 14f, 16
+	CALL_THROUGH
+4:	.cfi_adjust_cfa_offset 32
+	RESTORE_FOUR
+	jmp	*CELL_ORIGINAL(%r11)
+6:	.cfi_adjust_cfa_offset 32
+	CALL_SITE entry_only_tail_six, 2b
+7:	CALL_THREAD 1b, 4b
+8:	CALL_ROOM 64, 3b, 4b
+12:	CALL_ROOM 96, 11b, 4b
+13:	CALL_LONG 15b
+14:	CALL_LONG 16b
+5:	CALL_TAKEN 9f
+9:	CALL_PLAIN
+	.cfi_endproc
+
+// No return trampoline left: four registers saved, r10 = thread.
+.macro ENTRY_ONLY_TAIL name, handler
+	.balign	16
+\name:
+	.cfi_startproc
+	.cfi_adjust_cfa_offset 32
+	RESTORE_FOUR
+	jmp	\handler
+	.cfi_endproc
+.endm
+	ENTRY_ONLY_TAIL entry_only_tail, sosc_h_entry
+	ENTRY_ONLY_TAIL entry_only_tail_six, sosc_h_entry_six
+
+// With a capture program: C does everything.
+// ... and with its stack: rbp may be its caller's frame pointer
+FUNCTION sosc_h_stack
+	.cfi_startproc
+	endbr64
+	SAVE_FOUR
+	SAVE_REST
+	mov	%rsp, %rdi
+	mov	%rbp, %rsi
+	CALL_C	sosc_trace_entry_stack
+	mov	%rax, (%rsp)
+	RESTORE_REST
+	RESTORE_FOUR
+	jmp	*%r11
+	.cfi_endproc
+
+FUNCTION sosc_h_program
+	.cfi_startproc
+	endbr64
+	SAVE_FOUR
+	SAVE_REST
+	mov	%rsp, %rdi
+	CALL_C	sosc_trace_entry
+	mov	%rax, (%rsp)
+	RESTORE_REST
+	RESTORE_FOUR
+	jmp	*%r11
+	.cfi_endproc

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Counters: entry trampolines that count by call site themselves (arch_x86_64_pages.S).
+ */
+#ifndef SOSC_COUNTER_H
+#define SOSC_COUNTER_H
+
+#include "base/agent.h"
+
+#pragma GCC visibility push(hidden)
+
+enum { SOSC_COUNTER_SITES = 2 };
+
+struct sosc_counter_site { // at a multiple of 16
+	uint64_t ret; // its calls return here; none yet: the number of the session
+	uint64_t at; // where they are counted, from a thread's `counts`; valid whenever it is read
+};
+
+// Behind a counter. It belongs to one cell for ever. The first two words are those of a cell that leads
+// on to the cell's own trampoline, for whoever follows what stands in a slot.
+struct sosc_counter {
+	uint64_t none;
+	uint64_t original;
+	uint64_t cell;
+	uint64_t thread; // whose calls it counts, a struct sosc_thread
+	struct sosc_counter_site site[SOSC_COUNTER_SITES];
+	uint64_t reserved[8];
+};
+
+extern struct sosc_counter sosc_counterdata[SOSC_MAX_COUNTERS];
+extern const uint8_t sosc_counters[];
+
+void sosc_counters_start(void);
+uint64_t sosc_counter_entry(uint32_t index);
+
+#pragma GCC visibility pop
+
+_Static_assert(sizeof(struct sosc_counter) == SOSC_COUNTER_SIZE, "layout.h");
+_Static_assert(offsetof(struct sosc_counter, original) == CELL_ORIGINAL, "as a cell");
+_Static_assert(offsetof(struct sosc_counter, cell) == COUNTER_CELL, "layout.h");
+_Static_assert(offsetof(struct sosc_counter, thread) == COUNTER_THREAD, "layout.h");
+_Static_assert(offsetof(struct sosc_counter, site[0].ret) == COUNTER_RETURN, "layout.h");
+_Static_assert(offsetof(struct sosc_counter, site[0].at) == COUNTER_AT, "layout.h");
+_Static_assert(sizeof(struct sosc_counter_site) == COUNTER_SECOND, "layout.h");
+
+#endif

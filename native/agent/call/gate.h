@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Gates: whether the calls of a process are recorded at this moment.
+ */
+#ifndef SOSC_GATE_H
+#define SOSC_GATE_H
+
+#include "base/agent.h"
+
+#pragma GCC visibility push(hidden)
+
+// Where the address of this process's word of SOSC_SEC_GATES stands; a forked child finds 0 there.
+extern uint64_t *sosc_gate;
+
+void sosc_gate_start(void);
+void sosc_gate_forked(void);
+void sosc_gate_rest(void);
+uint64_t sosc_gated(uint64_t handler);
+
+#pragma GCC visibility pop
+
+#endif

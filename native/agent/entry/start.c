@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's start, called by soscope while the target stands still at a
+// function call boundary: maps what it needs, looks around, hooks.
+
+#include "entry/start.h"
+#include "call/cell.h"
+#include "image/changes.h"
+#include "base/clock.h"
+#include "call/counter.h"
+#include "thread/counts.h"
+#include "hook/execs.h"
+#include "call/gate.h"
+#include "hook/guard.h"
+#include "call/handler.h"
+#include "base/instrument.h"
+#include "hook/loader.h"
+#include "image/namespace.h"
+#include "objects/common/objects.h"
+#include "hook/patch.h"
+#include "prof/entries.h"
+#include "ring/record.h"
+#include "entry/rest.h"
+#include "ring/ring.h"
+#include "base/session.h"
+#include "call/site.h"
+#include "hook/slot.h"
+#include "base/sys.h"
+#include "thread/thread.h"
+
+_Static_assert(sizeof(sosc_quiet) == 1 && sizeof(sosc_objects_count) == 1, "soscope has bytes");
+
+uint64_t sosc_base;
+uint64_t sosc_stack_end;
+
+enum { FEW_PAGES = 4 };
+
+// The file has each page many times, so that few mappings do. A page that is used brings up to 15
+// neighbours of its mapping into memory: the first trampolines, and the last, which most programs use
+// alone, are in small ones.
+static long map_pages(const struct sosc_start *start, uint64_t at, uint64_t size, uint64_t offset)
+{
+	const uint64_t piece = (uint64_t)SOSC_BLOB_REPEAT * SOSC_PAGE;
+	const uint64_t few = (uint64_t)FEW_PAGES * SOSC_PAGE;
+
+	for (uint64_t done = 0, part; done < size; done += part) {
+		void *map;
+
+		part = done == 0 || done == size - few ? few :
+		       done + piece >= size	       ? size - few - done :
+							 piece - done % piece;
+		map = sosc_mmap((void *)(start->base + at + done), part, PROT_READ | PROT_EXEC,
+				MAP_PRIVATE | MAP_FIXED, start->blob_fd, offset);
+		if (sosc_mmap_failed(map))
+			return (long)map;
+	}
+	return 0;
+}
+
+static long map_trampolines(const struct sosc_start *start)
+{
+	const uint64_t piece = (uint64_t)SOSC_BLOB_REPEAT * SOSC_PAGE;
+	long error = map_pages(start, SOSC_BLOB_ENTRIES, SOSC_MAX_SLOTS * SOSC_ENTRY_SIZE,
+			       start->pages_offset);
+
+	if (!error)
+		error = map_pages(start, SOSC_BLOB_SITES, SOSC_MAX_SITES * SOSC_SITE_SIZE,
+				  start->pages_offset + piece);
+	if (!error)
+		error = map_pages(start, SOSC_BLOB_COUNTERS, SOSC_MAX_COUNTERS * SOSC_COUNTER_SIZE,
+				  start->pages_offset + 2 * piece);
+	return error;
+}
+
+// Nothing may touch a variable before this has mapped them.
+static long map_all(const struct sosc_start *start)
+{
+	// The tables have room for far more than most programs need. The kernel does not count a
+	// mapping that grows down for RLIMIT_DATA. This one cannot grow: the trampolines lie below.
+	const int flags = MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_GROWSDOWN;
+	uint64_t data = SOSC_BLOB_ENTRIES + SOSC_BLOB_DISTANCE;
+	void *map;
+	long error;
+
+	map = sosc_mmap((void *)(start->base + data), SOSC_BLOB_SIZE - data, PROT_READ | PROT_WRITE,
+			flags, -1, 0);
+	if (sosc_mmap_failed(map))
+		return (long)map;
+	error = map_trampolines(start);
+	return error ? error : sosc_session_map(start);
+}
+
+static void read_clocks(struct sosc_control *control)
+{
+	uint64_t before = sosc_ticks();
+
+	control->realtime_start = sosc_clock_ns(CLOCK_REALTIME);
+	control->tsc_start = before + (sosc_ticks() - before) / 2;
+	control->monotonic_start = sosc_clock_ns(CLOCK_MONOTONIC_RAW);
+	sosc_tsc_start = control->tsc_start;
+}
+
+// reading the clock faults in this program, whatever a session wants
+static bool clock_is_forbidden, clock_was_unwanted;
+
+static void start_again(const struct sosc_start *start)
+{
+	clock_is_forbidden |= sosc_clock_off && !clock_was_unwanted;
+	sosc_sealed = 0; // soscope has asked the filters that are there
+	sosc_strings_again();
+	sosc_ring_again();
+	sosc_slots_again();
+	sosc_threads_again(start->tid_offset);
+}
+
+// What whoever takes the agent out must know. The loader's function is changed when
+// this has run, so that it is put back whatever happens in between.
+static bool look_inside(const struct sosc_start *start)
+{
+	sosc_inside.wire_version = SOSC_WIRE_VERSION;
+	sosc_inside.size = sizeof(sosc_inside);
+	sosc_inside.tables = SOSC_TABLES;
+	sosc_inside.control = (uint64_t)sosc_control;
+	sosc_inside.control_size = start->control_size;
+	sosc_inside.changes = (uint64_t)sosc_changes;
+	sosc_inside.cells = (uint64_t)sosc_cells;
+	sosc_inside.sitedata = (uint64_t)sosc_sitedata;
+	sosc_inside.plain_jump = (uint64_t)sosc_h_jump;
+	sosc_inside.plain_exit = (uint64_t)sosc_x_plain;
+	sosc_inside.scratch = (uint64_t)sosc_scratch;
+	sosc_inside.program = (uint64_t)soscope_agent_program;
+	sosc_inside.rest = (uint64_t)soscope_agent_rest;
+	sosc_inside.trap = (uint64_t)sosc_trap;
+	sosc_inside.quiet = (uint64_t)&sosc_quiet;
+	sosc_inside.counts = (uint64_t)&sosc_objects_count;
+	sosc_inside.stubs = (uint64_t)sosc_prof_stubs();
+	sosc_inside.threads = (uint64_t)sosc_threads;
+	sosc_inside.is_resting = 0;
+	sosc_inside.sessions++;
+	__atomic_store_n(&sosc_inside.magic, SOSC_INSIDE_MAGIC, __ATOMIC_RELEASE);
+	return sosc_change_loader(start->brk, start->brk_before, start->brk_after);
+}
+
+static long start_all(const struct sosc_start *start)
+{
+	struct sosc_control *control = sosc_control;
+	long error;
+
+	if (control->magic != SOSC_MAGIC || control->wire_version != SOSC_WIRE_VERSION ||
+	    !sosc_session_begin(start->control_size, sosc_session_plan(), start->plan_size))
+		return -EINVAL;
+	sosc_base = start->base;
+	sosc_stack_end = start->stack_end & ~7ull;
+	sosc_instruments_init();
+	(void)sosc_sys3(SYS_MADVISE, (long)control, (long)start->control_size, MADV_DONTDUMP);
+	(void)sosc_sys3(SYS_MADVISE, (long)sosc_session_plan(), (long)start->plan_size,
+			MADV_DONTDUMP);
+	sosc_counts_start(start->control_size, sosc_session_place());
+	if (start->flags & SOSC_START_AGAIN)
+		start_again(start);
+	clock_was_unwanted = sosc_session->flags & SOSC_FLAG_NO_CLOCK;
+	sosc_clock_off = clock_was_unwanted || clock_is_forbidden;
+	if (clock_is_forbidden)
+		control->agent_flags |= SOSC_AGENT_TSC_OFF;
+	if (start->errno_offset != INT64_MIN) {
+		for (int ns = 0; ns < SOSC_NAMESPACES; ns++)
+			sosc_errno_offsets[ns] = start->errno_offset;
+		control->agent_flags |= SOSC_AGENT_ERRNO;
+	}
+	if (!control->strings)
+		control->strings = 1; // offset 0 is the empty string
+	sosc_sites_init();
+	sosc_patches_start();
+	if (!(start->flags & SOSC_START_AGAIN)) {
+		error = sosc_threads_init(start->tid_offset);
+		if (error)
+			return error;
+	}
+	if (!look_inside(start))
+		return -ENOMEM;
+	sosc_counters_start();
+	read_clocks(control);
+	sosc_gate_start();
+	sosc_instruments_start();
+	control->agent_base = start->base;
+	control->agent_size = SOSC_BLOB_SIZE;
+	control->loader_hook = start->brk ? SOSC_LOADER_HOOKED : SOSC_LOADER_REFUSED;
+	return sosc_images_start(start);
+}
+
+static long map_again(const struct sosc_start *start)
+{
+	struct sosc_control *old = sosc_control;
+	// at rest there are those alone that were in use
+	long error = sosc_inside.is_resting ? map_trampolines(start) : 0;
+
+	if (!error)
+		error = sosc_session_map(start);
+	if (error)
+		return error;
+	// Most often its soscope has done so. Who still uses it reads zeros.
+	old->command = SOSC_COMMAND_STOP;
+	(void)sosc_sys3(SYS_MADVISE, (long)old + SOSC_PAGE,
+			(long)(sosc_inside.control_size - SOSC_PAGE), MADV_REMOVE);
+	sosc_session_forget_plan();
+	return 0;
+}
+
+/**
+ * Start the agent. Called on a stack of soscope's, with everything stopped where
+ * the loader is idle; closes all descriptors. With SOSC_START_AGAIN it was here
+ * before and everything that it had changed has been put back. Return: 0 or
+ * -errno; then nothing is hooked.
+ */
+__attribute__((visibility("default"))) long soscope_agent_start(const struct sosc_start *start)
+{
+	bool again = start->flags & SOSC_START_AGAIN;
+	long error = again ? map_again(start) : map_all(start);
+
+	if (!error)
+		sosc_execs_start(start);
+	if (start->blob_fd >= 0)
+		(void)sosc_sys3(SYS_CLOSE, start->blob_fd, 0, 0);
+	(void)sosc_sys3(SYS_CLOSE, start->control_fd, 0, 0);
+	(void)sosc_sys3(SYS_CLOSE, start->plan_fd, 0, 0);
+	if (start->execs_fd >= 0)
+		(void)sosc_sys3(SYS_CLOSE, start->execs_fd, 0, 0);
+	if (error)
+		return error;
+	error = start_all(start);
+	sosc_control->error = (int32_t)error;
+	__atomic_store_n(&sosc_control->state, error ? SOSC_STATE_FAILED : SOSC_STATE_RUNNING,
+			 __ATOMIC_RELEASE);
+	return error;
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the loader and the launcher come in, and what stands in front of functions.
+
+#include "base/arch_x86_64.inc"
+
+	.text
+
+// ---- the loader ------------------------------------------------------------
+
+// Jumped to from the loader's r_brk function. Its callers may know that the
+// empty function there destroys no register at all (gcc's -fipa-ra).
+	.globl	sosc_loader_event // soscope looks it up
+	.type	sosc_loader_event, @function
+	.balign	16
+sosc_loader_event:
+	.cfi_startproc
+	endbr64
+	KEEP	%rax
+	KEEP	%r10
+	SLOW	sosc_loader_changed
+	BACK	%r10
+	BACK	%rax
+	ret
+	.cfi_endproc
+
+	.globl	sosc_loader_jump // the same for the agent itself
+	.hidden	sosc_loader_jump
+	.set	sosc_loader_jump, sosc_loader_event
+
+// An image's DT_INIT is this cell: hook the image, then run its own DT_INIT.
+// rdi, rsi, rdx are the initialiser's arguments.
+FUNCTION sosc_h_init
+	.cfi_startproc
+	endbr64
+	KEEP	%rax
+	KEEP	%r10
+	SLOW	sosc_image_init
+	mov	%rax, %r11
+	BACK	%r10
+	BACK	%rax
+	test	%r11, %r11
+	jz	1f
+	jmp	*%r11
+1:	ret
+	.cfi_endproc
+
+// Where a linker passes the relocation's index in r11 to PLT0, r11 is lost in
+// the trampoline: do what PLT0 would have done (push index, push GOT[1], jump
+// to GOT[2]). r11 = the cell; struct sosc_lazy { u64 index, got }.
+FUNCTION sosc_h_resolve
+	.cfi_startproc
+	endbr64
+	push	%rax
+	.cfi_adjust_cfa_offset 8
+	lea	sosc_cells(%rip), %rax
+	sub	%rax, %r11
+	lea	sosc_lazy(%rip), %rax
+	add	%rax, %r11
+	pop	%rax
+	.cfi_adjust_cfa_offset -8
+	pushq	(%r11)
+	.cfi_adjust_cfa_offset 8
+	mov	8(%r11), %r11
+	pushq	8(%r11)
+	.cfi_adjust_cfa_offset 8
+	jmp	*16(%r11)
+	.cfi_endproc
+
+// An instrument whose handlers are in C: it looks at the arguments, may change them, and
+// says where to go on: at the function, or at a return trampoline if it wants the result.
+FUNCTION sosc_h_layer
+	.cfi_startproc
+	endbr64
+	SAVE_FOUR
+	SAVE_REST
+	mov	%rsp, %rdi
+	CALL_C	sosc_layer_entry
+	mov	%rax, (%rsp)
+	RESTORE_REST
+	RESTORE_FOUR
+	jmp	*%r11
+	.cfi_endproc
+
+// In front of another namespace's dl_iterate_phdr: rdi and rsi are its arguments.
+FUNCTION sosc_h_iterate
+	.cfi_startproc
+	endbr64
+	KEEP	%rdi
+	KEEP	%rsi
+	KEEP	%r11
+	mov	CELL_ORIGINAL(%r11), %rdx
+	call	sosc_iterate_first
+	BACK	%r11
+	BACK	%rsi
+	BACK	%rdi
+	test	%eax, %eax
+	jnz	1f
+	jmp	*CELL_ORIGINAL(%r11)
+1:	ret
+	.cfi_endproc
+
+// ---- backtraces ---------------------------------------------------------------
+
+// In place of a function of two arguments that walks over the stack: \function(rdi, rsi, cell)
+// does it; where that says -1, the function is called as if nobody were here.
+.macro IN_PLACE name, function
+FUNCTION \name
+	.cfi_startproc
+	endbr64
+	KEEP	%rdi
+	KEEP	%rsi
+	KEEP	%r11
+	mov	%r11, %rdx
+	call	\function
+	BACK	%r11
+	BACK	%rsi
+	BACK	%rdi
+	cmp	$-1, %eax
+	je	1f
+	ret
+1:	jmp	*CELL_ORIGINAL(%r11)
+	.cfi_endproc
+.endm
+	IN_PLACE sosc_h_backtrace, sosc_backtrace
+	IN_PLACE sosc_h_walk, sosc_walk
+
+FUNCTION sosc_h_walk_ip
+	.cfi_startproc
+	endbr64
+	mov	%r11, %rdx
+	jmp	sosc_walk_ip
+	.cfi_endproc
+
+FUNCTION sosc_h_walk_ip_info
+	.cfi_startproc
+	endbr64
+	mov	%r11, %rdx
+	jmp	sosc_walk_ip_info
+	.cfi_endproc
+
+// ---- calibration -----------------------------------------------------------
+
+FUNCTION sosc_empty
+	.cfi_startproc
+	endbr64
+	ret
+	.cfi_endproc
+
+// (rdi = function, rsi = times): ticks it took, in rax. Its argument is 0.
+.macro CALLS name, between
+FUNCTION \name
+	.cfi_startproc
+	KEEP	%rbx
+	KEEP	%rbp
+	KEEP	%r12
+	mov	%rdi, %rbx
+	mov	%rsi, %rbp
+	lfence
+	rdtsc
+	shl	$32, %rdx
+	or	%rdx, %rax
+	mov	%rax, %r12
+1:	\between
+	xor	%edi, %edi
+	call	*%rbx
+	dec	%rbp
+	jnz	1b
+	lfence
+	rdtsc
+	shl	$32, %rdx
+	or	%rdx, %rax
+	sub	%r12, %rax
+	BACK	%r12
+	BACK	%rbp
+	BACK	%rbx
+	ret
+	.cfi_endproc
+.endm
+
+	CALLS	sosc_call_often
+	// none begins before the one in front of it is over
+	CALLS	sosc_call_apart, lfence
+
+// Where the launcher's remote call returns to.
+	.globl	sosc_trap // soscope looks it up
+	.type	sosc_trap, @function
+	.balign	16
+sosc_trap:
+	.cfi_startproc
+	int3
+	.cfi_endproc

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Hooking an image, in stages.
+ */
+#ifndef SOSC_HOOK_H
+#define SOSC_HOOK_H
+
+#include "hook/methods.h"
+#include "hook/scan.h"
+#include "prof/silence.h"
+
+#pragma GCC visibility push(hidden)
+
+struct sosc_loaded;
+
+struct sosc_hooking { // of one image, which may take several turns
+	struct sosc_loaded *image;
+	// relocation of DT_JMPREL, slot of the scan, place in the code, page of data, method
+	uint64_t next;
+	uint64_t size; // bytes of scan.slots
+	struct sosc_scan scan;
+	struct sosc_methods methods;
+	struct sosc_silence silence;
+	enum {
+		HOOK_JUMP_SLOTS,
+		FIND_DATA_SLOTS,
+		SCAN_TEXT,
+		HOOK_DATA_SLOTS,
+		CHANGE_CODE,
+		FIND_METHODS,
+		NAME_METHODS,
+		HOOK_METHODS,
+	} stage;
+	bool lazy; // a relocation was changed
+	bool only_patches; // no instrument sees anything new
+	bool alone; // nobody else runs
+	bool defers; // soscope changes code, as other threads may stand in it
+};
+
+bool sosc_hook_some(struct sosc_hooking *work, uint64_t until, bool alone);
+void sosc_hook_forget(struct sosc_hooking *work);
+void sosc_image_hook(struct sosc_loaded *image, bool alone);
+void sosc_image_patch(struct sosc_loaded *image);
+void sosc_image_wait(struct sosc_loaded *image);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Slots that were here before, or that another process has.
+ */
+#ifndef SOSC_KNOWN_H
+#define SOSC_KNOWN_H
+
+#include "base/agent.h"
+
+#pragma GCC visibility push(hidden)
+
+struct sosc_candidate;
+
+uint32_t sosc_slot_known(const struct sosc_candidate *at, uint32_t instrument);
+uint32_t sosc_slot_new(const struct sosc_candidate *at, uint32_t instrument, uint32_t symbol);
+
+#pragma GCC visibility pop
+
+#endif

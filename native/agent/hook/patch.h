@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Functions in the place of others, whatever session comes and goes.
+ */
+#ifndef SOSC_PATCH_H
+#define SOSC_PATCH_H
+
+#include "base/agent.h"
+
+#pragma GCC visibility push(hidden)
+
+struct sosc_candidate;
+struct sosc_loaded;
+
+enum sosc_patched {
+	SOSC_NOT_PATCHED, // no patch is about the slot
+	SOSC_PATCHED, // it leads to the patch's function, and `at` says so
+	SOSC_PATCH_LEFT, // one is, and the slot stays as it is
+};
+
+struct sosc_patches *sosc_patches(void);
+struct sosc_patch *sosc_patch_at(uint32_t index);
+struct sosc_patch_library *sosc_patch_library_at(uint32_t index);
+const char *sosc_patches_text(uint32_t offset);
+void sosc_patches_start(void);
+bool sosc_patches_stand(void);
+bool sosc_patches_wait(void);
+bool sosc_patch_is_library(const struct sosc_loaded *image);
+bool sosc_patch_is_about(const struct sosc_candidate *at);
+enum sosc_patched sosc_patch_slot(struct sosc_candidate *at, bool only_called);
+
+// load.c
+void sosc_patches_begin(void);
+void sosc_patches_lose(const struct sosc_loaded *image);
+void sosc_patches_find(void);
+
+#pragma GCC visibility pop
+
+long soscope_agent_load(void *unused);
+long soscope_agent_unload(const uint64_t *handle);
+
+#endif

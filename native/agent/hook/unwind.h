@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Answers for unwinders that ask whose code the trampolines are.
+ */
+#ifndef SOSC_UNWIND_H
+#define SOSC_UNWIND_H
+
+#include "base/agent.h"
+
+#pragma GCC visibility push(hidden)
+
+struct sosc_loaded;
+
+typedef int sosc_iterate_callback(struct dl_phdr_info *info, size_t size, void *data);
+typedef int sosc_iterate(sosc_iterate_callback *callback, void *data);
+
+void sosc_unwind_init(void);
+void sosc_unwind_hook(struct sosc_loaded *image);
+
+// Called from assembly
+int sosc_iterate_first(sosc_iterate_callback *callback, void *data, sosc_iterate *original);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Loads of a function's address, and whether it can go anywhere but into a call.
+ */
+#ifndef SOSC_LOADS_H
+#define SOSC_LOADS_H
+
+#include "base/agent.h"
+
+#pragma GCC visibility push(hidden)
+
+struct sosc_loaded;
+
+bool sosc_is_instruction(const struct sosc_loaded *image, uint64_t addr);
+bool sosc_is_displacement(const struct sosc_loaded *image, uint64_t displacement);
+bool sosc_load_is_called(const struct sosc_loaded *image, uint64_t displacement);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+// Objects that stay alive: an instrument that needs calls only to find its way in. It waits at
+// calls that an interpreter makes until that can be asked for what it makes and frees.
+//
+// What is known lies in the process's own memory, and soscope reads it there: when the program
+// has ended of itself or is about to execute another one it asks for that, and waits.
+
+#include "objects/common/objects.h"
+#include "base/arch.h"
+#include "call/cell.h"
+#include "objects/common/picks.h"
+#include "base/clock.h"
+#include "hook/guard.h"
+#include "call/handler.h"
+#include "image/image.h"
+#include "base/instrument.h"
+#include "image/lookup.h"
+#include "base/memory.h"
+#include "objects/common/origin.h"
+#include "objects/python/python.h"
+#include "objects/python/pythonrecent.h"
+#include "ring/record.h"
+#include "objects/common/refs.h"
+#include "objects/ruby/ruby.h"
+#include "hook/slot.h"
+#include "base/sys.h"
+#include "thread/thread.h"
+
+enum {
+	SLICE = 5000000, // ns of waiting between looks at whether soscope is done
+	PATIENCE = 600, // slices without a heartbeat
+};
+
+bool sosc_objects_count;
+bool sosc_objects_types;
+bool sosc_objects_asked;
+uint32_t sosc_objects_since;
+bool sosc_objects_begun;
+bool sosc_objects_made;
+bool sosc_objects_told;
+struct sosc_objects_tally sosc_objects_tally;
+
+static struct sosc_objects_place without_place, *place;
+static uint32_t place_process; // whose it is: see sosc_process
+static uint32_t asking;
+static uint32_t runtime_now, minor_now; // of the interpreter whose objects are counted
+static enum sosc_objects_refusal refusal_now;
+static const struct sosc_python *own_layouts; // what the program itself has said
+static uint32_t own_layout_count;
+
+/** What soscope has said, NULL: the session is over, or there was none. */
+const struct sosc_objects *sosc_objects_plan(void)
+{
+	const struct sosc_objects *own = sosc_own(SOSC_INSTRUMENT_OBJECTS, sizeof(*own));
+
+	// own memory of a session that is over reads as zeros
+	return own && own->places ? sosc_given(SOSC_INSTRUMENT_OBJECTS, sizeof(*own)) : NULL;
+}
+
+/** What is known of versions of CPython. */
+const struct sosc_python *sosc_objects_layouts(uint32_t *count)
+{
+	const struct sosc_objects *plan = sosc_objects_plan();
+
+	*count = plan ? plan->layouts : own_layout_count;
+	return plan ? (const void *)((const uint8_t *)plan + plan->first_layout) : own_layouts;
+}
+
+static struct sosc_objects_place *free_place(void)
+{
+	struct sosc_objects *own = sosc_own(SOSC_INSTRUMENT_OBJECTS, sizeof(*own));
+	const struct sosc_objects *plan = sosc_objects_plan();
+	uint32_t taken;
+
+	if (!plan)
+		return &without_place;
+	taken = __atomic_fetch_add(&own->places_used, 1, __ATOMIC_RELAXED);
+	if (taken >= plan->places)
+		return &without_place;
+	return (struct sosc_objects_place *)((uint8_t *)own + plan->first_place) + taken;
+}
+
+// 0: a child that has not found out that it is one, or there has been no session.
+static uint32_t process_now(void)
+{
+	return sosc_alive ? sosc_process() : 0;
+}
+
+static void take_place(void)
+{
+	struct sosc_objects_place *mine = free_place();
+
+	if (place) { // our parent's: all that it says is true of our copy
+		*mine = *place;
+		mine->answered = mine->asked;
+	}
+	if (refusal_now) { // a child's, which had not found out that it is one
+		mine->refusal = refusal_now;
+		mine->state = SOSC_OBJECTS_REFUSED;
+	}
+	mine->side = (uint64_t)sosc_side;
+	mine->tally = (uint64_t)&sosc_objects_tally;
+	mine->ruby = (uint64_t)&sosc_ruby;
+	mine->refs = (uint64_t)&sosc_refs;
+	__atomic_store_n(&mine->pid, (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0), __ATOMIC_RELEASE);
+	place = mine;
+	place_process = process_now();
+}
+
+static void forked(void)
+{
+	if (sosc_picks.is_on)
+		sosc_picks_forked();
+	asking = 0; // whoever does is not here
+	take_place();
+}
+
+// Counting goes on without any session.
+static void start(void)
+{
+	place = NULL;
+	refusal_now = SOSC_OBJECTS_FINE;
+	take_place();
+	if (!sosc_objects_count)
+		return;
+	place->runtime = runtime_now;
+	place->minor = minor_now;
+	place->state = SOSC_OBJECTS_COUNTING;
+}
+
+// What the program itself asks for has nothing to do with a session.
+static void quiet(void)
+{
+	sosc_objects_count = (sosc_objects_count && sosc_objects_asked) || sosc_objects_since ||
+			     sosc_objects_made;
+	place = &without_place;
+}
+
+static void closed(const struct sosc_loaded *image)
+{
+	sosc_python_closed(image);
+}
+
+/** From now on objects are counted; whether there is memory for that. */
+bool sosc_objects_begin(enum sosc_objects_runtime runtime, uint32_t minor)
+{
+	const struct sosc_objects *plan = sosc_objects_plan();
+
+	if (!sosc_origins_init())
+		return false;
+	sosc_side_begin();
+	sosc_objects_types = plan && plan->flags & SOSC_OBJECTS_TYPES;
+	sosc_picks_end();
+	if (plan && plan->flags & SOSC_OBJECTS_SAMPLE)
+		sosc_picks_plan(plan->scale);
+	place->runtime = runtime_now = runtime;
+	place->minor = minor_now = minor;
+	refusal_now = SOSC_OBJECTS_FINE;
+	sosc_objects_count = true;
+	return true;
+}
+
+/** All is in place, and has been tried. */
+void sosc_objects_ready(void)
+{
+	sosc_objects_tally.created = sosc_objects_tally.destroyed = 0;
+	if (sosc_picks.is_wanted)
+		sosc_picks_begin();
+	__atomic_store_n(&place->state, SOSC_OBJECTS_COUNTING, __ATOMIC_RELEASE);
+}
+
+/** An order of soscope's has been carried out. */
+void sosc_objects_done(enum sosc_objects_order order)
+{
+	if (order == SOSC_OBJECTS_END && place->state == SOSC_OBJECTS_COUNTING)
+		place->state = SOSC_OBJECTS_WAITING;
+	__atomic_store_n(&place->done, order, __ATOMIC_RELEASE);
+}
+
+/** Why the interpreter's objects cannot be counted. */
+enum sosc_objects_refusal sosc_objects_refused(void)
+{
+	return refusal_now;
+}
+
+// A forked child has its parent's place until it makes a call that is hooked. In a PID namespace of its own
+// the child may have its parent's id, too; and a vfork child is no other process in memory.
+static bool is_place_ours(void)
+{
+	return process_now() == place_process &&
+	       (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0) == place->pid;
+}
+
+/** The interpreter's objects cannot be counted; @text is what is missing, or NULL. */
+void sosc_objects_refuse(enum sosc_objects_refusal why, const char *text)
+{
+	uint32_t i = 0;
+
+	sosc_objects_count = false;
+	refusal_now = why;
+	if (!is_place_ours())
+		return;
+	for (; text && text[i] && i < SOSC_OBJECTS_TEXT - 1; i++)
+		place->text[i] = (uint8_t)text[i];
+	place->text[i] = 0;
+	place->refusal = why;
+	__atomic_store_n(&place->state, SOSC_OBJECTS_REFUSED, __ATOMIC_RELEASE);
+}
+
+/** Where @image has a symbol of its own, 0: it has none of that name. */
+uint64_t sosc_function_of(const struct sosc_loaded *image, const char *name)
+{
+	const Elf64_Sym *symbol = sosc_lookup(image, name, sosc_gnu_hash(name), NULL);
+
+	return symbol ? image->bias + symbol->st_value : 0;
+}
+
+/** The program asks for its objects itself; soscope may know nothing of them. */
+void sosc_objects_alone(const struct sosc_python *layouts, uint32_t count)
+{
+	sosc_objects_told = true;
+	own_layouts = layouts;
+	own_layout_count = count;
+	if (!place)
+		place = &without_place;
+	if (place != &without_place)
+		return;
+	// a child may have come from whoever said this before
+	place->pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+	place_process = process_now();
+}
+
+/**
+ * The agent rests: give back what is known of objects. That stays if the program itself has been told
+ * numbers that lead there.
+ */
+void sosc_objects_rest(void)
+{
+	if (sosc_objects_told)
+		return;
+	sosc_side_rest();
+	sosc_origins_rest();
+	sosc_memory_clear(sosc_recent, sizeof(sosc_recent));
+	sosc_ruby_origins_rest();
+	sosc_ruby_types_rest();
+}
+
+/** Tell the program how it stands. */
+void sosc_objects_tell(struct sosc_program *program)
+{
+	program->state = sosc_objects_count ? SOSC_OBJECTS_COUNTING :
+			 refusal_now	    ? SOSC_OBJECTS_REFUSED :
+					      SOSC_OBJECTS_WAITING;
+	program->refusal = refusal_now;
+	memcpy(program->text, place->text, sizeof(program->text));
+}
+
+// ---- soscope is to look ----------------------------------------------------------
+
+static bool is_over(void)
+{
+	return sosc_is_quiet() || sosc_control->command == SOSC_COMMAND_STOP;
+}
+
+/** Have soscope look at the objects, and wait until it has; whether it has. */
+bool sosc_objects_ask(enum sosc_objects_reason reason)
+{
+	uint64_t heartbeat = 0;
+	uint32_t number, answered = 0, still = 0;
+
+	if (is_over() || place == &without_place || place->state != SOSC_OBJECTS_COUNTING ||
+	    !is_place_ours())
+		return false;
+	if (__atomic_exchange_n(&asking, 1, __ATOMIC_ACQUIRE))
+		return false; // another thread does
+	place->reason = reason;
+	number = place->asked + 1;
+	__atomic_store_n(&place->asked, number, __ATOMIC_RELEASE);
+	while (still < PATIENCE && !is_over()) {
+		uint64_t seen = __atomic_load_n(&sosc_control->heartbeat, __ATOMIC_ACQUIRE);
+
+		answered = __atomic_load_n(&place->answered, __ATOMIC_ACQUIRE);
+		if (answered == number)
+			break;
+		still = seen == heartbeat ? still + 1 : 0;
+		heartbeat = seen;
+		__atomic_fetch_add(&sosc_control->waited_look,
+				   sosc_wait(&place->answered, answered, SLICE), __ATOMIC_RELAXED);
+	}
+	__atomic_store_n(&asking, 0, __ATOMIC_RELEASE);
+	return answered == number;
+}
+
+// ---- the way in ------------------------------------------------------------------
+
+static bool is_exec(const char *symbol)
+{
+	if (symbol[0] == 'f')
+		symbol++;
+	return symbol[0] == 'e' && symbol[1] == 'x' && symbol[2] == 'e' && symbol[3] == 'c';
+}
+
+// Where Ruby makes such a call, it may not have begun with what we need of it.
+static bool is_of_memory(const char *symbol)
+{
+	return symbol[0] == 'm' || symbol[0] == 'c'; // malloc, calloc, mmap
+}
+
+static bool is_way_in(const struct sosc_candidate *at)
+{
+	if (sosc_python_is_in(at->image))
+		return true;
+	return !is_of_memory(at->symbol) && sosc_ruby_is_in(at->image);
+}
+
+static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
+{
+	(void)cell;
+	if (is_exec(at->symbol) || is_way_in(at))
+		return (uint64_t)sosc_h_layer;
+	return (uint64_t)sosc_h_jump;
+}
+
+static const char *name_of(const struct sosc_call *call)
+{
+	return sosc_string_at(sosc_slot(call->cell)->symbol);
+}
+
+static enum sosc_next entry(struct sosc_call *call)
+{
+	const struct sosc_loaded *image;
+
+	// a vfork child is in its parent's place: the objects stay its parent's
+	if (sosc_is_sealed(call->thread) || !is_place_ours())
+		return SOSC_GO_ON;
+	if (is_exec(name_of(call))) {
+		(void)sosc_objects_ask(SOSC_OBJECTS_AT_EXEC);
+		return SOSC_GO_ON;
+	}
+	image = sosc_image_of(call->layer->addr);
+	if (place->state == SOSC_OBJECTS_WAITING && image) {
+		if (sosc_python_is_in(image))
+			sosc_python_try(image);
+		else
+			sosc_ruby_try(image);
+	}
+	if (place->state != SOSC_OBJECTS_WAITING)
+		__atomic_store_n(&sosc_cells[call->cell].handler, (uint64_t)sosc_h_jump,
+				 __ATOMIC_RELEASE);
+	return SOSC_GO_ON;
+}
+
+/**
+ * Have the interpreter carry out an order. Called by soscope in the place of one thread, while the
+ * others go on. Return: 1, or 0 where there is no interpreter.
+ */
+__attribute__((visibility("default"))) long
+soscope_agent_objects(const struct sosc_objects_call *call)
+{
+	return place && (sosc_python_order(call) || sosc_ruby_order(call));
+}
+
+void sosc_instrument_objects(struct sosc_instrument *instrument)
+{
+	instrument->needs = SOSC_NEEDS_IDS;
+	instrument->hooked = hooked;
+	instrument->entry = entry;
+	instrument->start = start;
+	instrument->forked = forked;
+	instrument->quiet = quiet;
+	instrument->closed = closed;
+}

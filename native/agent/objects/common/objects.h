@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Objects that stay alive, whatever interpreter makes them.
+ */
+#ifndef SOSC_OBJECTS_H
+#define SOSC_OBJECTS_H
+
+#include "objects/common/side.h"
+
+#pragma GCC visibility push(hidden)
+
+struct sosc_loaded;
+
+extern bool sosc_objects_count; // in this process, at this moment
+extern bool sosc_objects_types; // nobody asks where they are made
+extern bool sosc_objects_asked; // the program itself asks for them
+extern uint32_t sosc_objects_since; // SOSC_SIDE_SINCE, or 0: the program does not count
+extern bool sosc_objects_begun; // by the program itself, not by soscope
+extern bool sosc_objects_made; // the program counts what is made, by type
+extern bool sosc_objects_told; // the program itself has asked, at any time
+extern struct sosc_objects_tally sosc_objects_tally;
+
+/**
+ * An object has been made in the block at @addr, whose word of the side table is @word, NULL: it
+ * has none yet; @shift: see SOSC_SIDE_SHIFT.
+ */
+static inline void sosc_object_made(uint64_t addr, uint32_t *word, uint32_t shift, uint32_t origin)
+{
+	sosc_objects_tally.created++;
+	if (!word)
+		word = sosc_side_make(addr);
+	if (word)
+		*word = SOSC_SIDE_USED | shift << SOSC_SIDE_SHIFT | sosc_objects_since | origin;
+	else
+		sosc_objects_tally.lost++;
+}
+
+/** The block at @addr is about to be freed. */
+static inline void sosc_object_freed(uint64_t addr)
+{
+	uint32_t *word = sosc_side_at(addr);
+
+	if (word && *word) {
+		*word = 0;
+		sosc_objects_tally.destroyed++;
+	}
+}
+
+const struct sosc_objects *sosc_objects_plan(void);
+const struct sosc_python *sosc_objects_layouts(uint32_t *count);
+void sosc_objects_alone(const struct sosc_python *layouts, uint32_t count);
+void sosc_objects_tell(struct sosc_program *program);
+bool sosc_objects_begin(enum sosc_objects_runtime runtime, uint32_t minor);
+void sosc_objects_ready(void);
+void sosc_objects_done(enum sosc_objects_order order);
+enum sosc_objects_refusal sosc_objects_refused(void);
+void sosc_objects_refuse(enum sosc_objects_refusal why, const char *text);
+void sosc_objects_rest(void);
+bool sosc_objects_ask(enum sosc_objects_reason reason);
+uint64_t sosc_function_of(const struct sosc_loaded *image, const char *name);
+
+#pragma GCC visibility pop
+
+long soscope_agent_objects(const struct sosc_objects_call *call);
+long soscope_agent_program(struct sosc_program *program);
+
+#endif

@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way into CPython, and out of it. Up to 3.12 the function that announces references to
+// tracemalloc is replaced, later there is a tracer for them. All is put in place while the
+// interpreter's lock (the GIL) is held: by a pending call, or by a thread that takes it.
+//
+// What is in place belongs to the interpreter's library, and what was made to the interpreter. Either
+// may end in a program that is only their host, and may be there once more later. The library tells of
+// the interpreter's end. The loader tells of the library's, but only while there is a session: so it
+// is looked for whenever somebody has an order.
+
+#include "objects/python/python.h"
+#include "image/image.h"
+#include "image/lookup.h"
+#include "base/memory.h"
+#include "objects/common/picks.h"
+#include "objects/python/pythonrecent.h"
+#include "objects/common/side.h"
+#include "stack/walk.h"
+
+enum {
+	METH_NOARGS = 4, // methodobject.h
+	FILE_INPUT = 257, // Py_file_input
+	MINOR_WITH_TRACER = 13,
+	MINOR_OLDEST = 9,
+};
+
+struct sosc_python_api sosc_python;
+struct sosc_python sosc_python_layout;
+
+static struct sosc_loaded
+	interpreter; // a copy: sessions make their lists anew; .map NULL: none is known
+static bool is_pending;
+static bool is_in_place; // something is, and has to be given back
+static uint64_t jump_at; // where a jump of ours stands, 0: nowhere
+static uint8_t jump_before[SOSC_JUMP_SIZE], jump[SOSC_JUMP_SIZE];
+static void *at_exit_function; // the interpreter's own
+static bool has_run; // what soscope wants to be run
+static bool is_heard_last; // when it has taken itself apart
+
+static struct { // PyMethodDef
+	const char *name;
+	sosc_c_function *function;
+	int flags;
+	const char *text;
+} at_exit;
+
+// ---- names -----------------------------------------------------------------------
+
+bool sosc_python_is_in(const struct sosc_loaded *image)
+{
+	return sosc_function_of(image, "Py_IsInitialized") && sosc_function_of(image, "PyList_New");
+}
+
+/** Whether the interpreter has a function, or a variable, of that name. @to: where its address goes. */
+bool sosc_python_look_up(void *to, const char *name)
+{
+	uint64_t addr = sosc_function_of(&interpreter, name);
+
+	memcpy(to, &addr, sizeof(addr));
+	return addr != 0;
+}
+
+static bool look_up(void *to, const char *name)
+{
+	if (sosc_python_look_up(to, name))
+		return true;
+	sosc_objects_refuse(SOSC_OBJECTS_NO_FUNCTION, name);
+	return false;
+}
+
+#define NEEDED(name) look_up(&sosc_python.name, #name)
+
+static bool look_all_up(void)
+{
+	return NEEDED(Py_GetVersion) && NEEDED(Py_IncRef) && NEEDED(Py_DecRef) &&
+	       NEEDED(PyErr_Clear) && NEEDED(PyImport_ImportModule) &&
+	       NEEDED(PyObject_GetAttrString) && NEEDED(PyObject_CallFunctionObjArgs) &&
+	       NEEDED(PyCFunction_NewEx) && NEEDED(PyLong_FromLong) && NEEDED(PyBool_FromLong) &&
+	       NEEDED(PyList_New) && NEEDED(PyBytes_FromStringAndSize) &&
+	       NEEDED(PyMem_GetAllocator) && NEEDED(PyMem_SetAllocator) && NEEDED(_Py_NoneStruct) &&
+	       NEEDED(PyCode_Type) && NEEDED(PyCFunction_Type) && NEEDED(PyList_Type) &&
+	       NEEDED(Py_AtExit);
+}
+
+static uint32_t minor_of(const char *version) // "3.11.2 (main, …"
+{
+	uint32_t minor = 0;
+
+	if (version[0] != '3' || version[1] != '.')
+		return 0;
+	for (version += 2; *version >= '0' && *version <= '9'; version++)
+		minor = minor * 10 + (uint32_t)(*version - '0');
+	return minor;
+}
+
+static bool says(const char *text, const char *word)
+{
+	for (; *text; text++) {
+		uint32_t i = 0;
+
+		while (word[i] && text[i] == word[i])
+			i++;
+		if (!word[i])
+			return true;
+	}
+	return false;
+}
+
+/** Whether a version, as Py_GetVersion tells it, is that of a build without a GIL. */
+bool sosc_python_is_free_threaded(const char *version)
+{
+	return says(version, "free-threading");
+}
+
+/** Where a version with a GIL keeps things, NULL: nobody knows. */
+const struct sosc_python *sosc_python_known(const char *version, const struct sosc_python *layouts,
+					    uint32_t count)
+{
+	uint32_t minor = minor_of(version);
+
+	for (uint32_t i = 0; i < count && !sosc_python_is_free_threaded(version); i++)
+		if (layouts[i].minor == minor && minor >= MINOR_OLDEST)
+			return &layouts[i];
+	return NULL;
+}
+
+static bool choose_layout(void)
+{
+	const char *version = sosc_python.Py_GetVersion();
+	uint32_t count;
+	const struct sosc_python *layouts = sosc_objects_layouts(&count);
+	const struct sosc_python *known = sosc_python_known(version, layouts, count);
+
+	if (known)
+		sosc_python_layout = *known;
+	else if (sosc_python_is_free_threaded(version))
+		sosc_objects_refuse(SOSC_OBJECTS_NO_GIL, NULL);
+	else
+		sosc_objects_refuse(SOSC_OBJECTS_NO_LAYOUT, version);
+	return known;
+}
+
+static bool look_up_of_version(void)
+{
+	sosc_python.PyRefTracer_SetTracer = NULL;
+	sosc_python.PyRefTracer_GetTracer = NULL;
+	if (sosc_python_layout.minor < MINOR_WITH_TRACER)
+		return look_up(&sosc_python.thread_state, "_PyThreadState_UncheckedGet");
+	return look_up(&sosc_python.thread_state, "PyThreadState_GetUnchecked") &&
+	       NEEDED(PyRefTracer_SetTracer) && NEEDED(PyRefTracer_GetTracer);
+}
+
+// ---- references ------------------------------------------------------------------
+
+// 3.9 exports it. Later, _Py_NewReference calls it first, with the object. Optimisation of whole
+// programs may have moved its code into _Py_NewReference: what is called first is another function
+// then, with another argument, and nothing can stand in its place.
+static uint64_t announcement(void)
+{
+	uint64_t code = sosc_function_of(&interpreter, "_PyTraceMalloc_NewReference");
+	const char *caller = "_Py_NewReference";
+	const Elf64_Sym *symbol;
+
+	if (code)
+		return sosc_code_readable(&interpreter, code) ? code : 0;
+	symbol = sosc_lookup(&interpreter, caller, sosc_gnu_hash(caller), NULL);
+	if (!symbol)
+		return 0;
+	code = interpreter.bias + symbol->st_value;
+	return sosc_first_call(code, symbol->st_size, &interpreter);
+}
+
+static bool hear_of_references(void)
+{
+	uint64_t code;
+
+	sosc_recent_begin(&sosc_python_layout,
+			  sosc_returned_word((uint64_t)sosc_python.thread_state));
+	if (sosc_python.PyRefTracer_SetTracer) {
+		sosc_python_tracer(true);
+		return sosc_python_tracer_is_ours() && sosc_tracemalloc_share(true);
+	}
+	code = announcement();
+	if (!code || !sosc_tracemalloc_share(false))
+		return false;
+	memcpy(jump_before, (const void *)code, sizeof(jump_before));
+	if (!sosc_write_jump(code, sosc_python_announced()))
+		return false;
+	memcpy(jump, (const void *)code, sizeof(jump));
+	jump_at = code;
+	return true;
+}
+
+/** Whether objects are announced to us still: another tool may have taken the tracer. */
+bool sosc_python_is_told(void)
+{
+	return !sosc_python.PyRefTracer_GetTracer || sosc_python_tracer_is_ours();
+}
+
+// ---- the end ---------------------------------------------------------------------
+
+// Calls a function of a module; what it returns is dropped. Whether it has returned anything.
+static bool call_in(const char *module_name, const char *name, void *argument)
+{
+	void *module = sosc_python.PyImport_ImportModule(module_name);
+	void *function = module ? sosc_python.PyObject_GetAttrString(module, name) : NULL;
+	void *done = NULL;
+
+	if (function)
+		done = sosc_python.PyObject_CallFunctionObjArgs(function, argument, NULL);
+	for (int i = 0; i < 3; i++) {
+		void *object = i == 0 ? done : i == 1 ? function : module;
+
+		if (object)
+			sosc_python.Py_DecRef(object);
+	}
+	if (!done)
+		sosc_python.PyErr_Clear();
+	return done;
+}
+
+// PyGC_Collect does nothing where the program has switched the collector off.
+static void collect_garbage(void)
+{
+	(void)call_in("gc", "collect", NULL);
+}
+
+static int hear_again(void *unused)
+{
+	(void)unused;
+	if (at_exit_function)
+		(void)call_in("atexit", "register", at_exit_function);
+	return 0;
+}
+
+// The program has ended of itself: its exit handlers have run, of which this was the first. Where
+// code still runs, that has called them.
+static void *ended(void *self, void *arguments)
+{
+	const struct sosc_objects *plan = sosc_objects_plan();
+
+	(void)self;
+	(void)arguments;
+	if (sosc_objects_count && sosc_python_runs()) {
+		(void)sosc_python.Py_AddPendingCall(hear_again, NULL);
+		sosc_python.Py_IncRef(sosc_python._Py_NoneStruct);
+		return sosc_python._Py_NoneStruct;
+	}
+	if (sosc_objects_count && !sosc_python_is_told())
+		sosc_objects_refuse(SOSC_OBJECTS_REPLACED, NULL);
+	if (sosc_objects_count && plan) {
+		if (plan->flags & SOSC_OBJECTS_COLLECT)
+			collect_garbage();
+		(void)sosc_objects_ask(SOSC_OBJECTS_AT_END);
+	}
+	sosc_objects_count = false;
+	sosc_picks_end();
+	sosc_python.Py_IncRef(sosc_python._Py_NoneStruct);
+	return sosc_python._Py_NoneStruct;
+}
+
+// All objects are gone, with the program that has counted its own, and what was registered with the
+// interpreter.
+static void forget_objects(void)
+{
+	at_exit_function = NULL;
+	is_heard_last = false;
+	has_run = false;
+	sosc_objects_begun = sosc_objects_made = false;
+	sosc_objects_since = 0;
+	sosc_python_made_forget();
+}
+
+// The interpreter has taken itself apart. If nobody was told before it began to, its objects are not the
+// objects of the program's end any more. What is in place stays: its library may begin once more.
+static void taken_apart(void)
+{
+	if (sosc_objects_count)
+		sosc_objects_refuse(SOSC_OBJECTS_NO_END, NULL);
+	forget_objects();
+}
+
+static bool hear_of_end(void)
+{
+	if (!is_heard_last && !sosc_python.Py_AtExit(taken_apart))
+		is_heard_last = true;
+	if (!sosc_objects_plan())
+		return true; // the program itself counts, and says when it ends
+	at_exit.name = "soscope";
+	at_exit.function = ended;
+	at_exit.flags = METH_NOARGS;
+	at_exit_function = sosc_python.PyCFunction_NewEx(&at_exit, NULL, NULL);
+	if (!at_exit_function)
+		sosc_python.PyErr_Clear();
+	return at_exit_function && call_in("atexit", "register", at_exit_function);
+}
+
+static void forget_end(void)
+{
+	if (!at_exit_function)
+		return;
+	(void)call_in("atexit", "unregister", at_exit_function);
+	sosc_python.Py_DecRef(at_exit_function);
+	at_exit_function = NULL;
+}
+
+// ---- what soscope wants to be run ----------------------------------------------
+
+// What it makes is there before objects are counted.
+static void run_source(void)
+{
+	const struct sosc_objects *plan = sosc_objects_plan();
+	void *names, *done = NULL;
+
+	if (!plan || !plan->source || has_run || !NEEDED(PyRun_String) || !NEEDED(PyDict_New))
+		return;
+	has_run = true;
+	names = sosc_python.PyDict_New();
+	if (names)
+		done = sosc_python.PyRun_String((const char *)plan + plan->source, FILE_INPUT,
+						names, names);
+	if (done)
+		sosc_python.Py_DecRef(done);
+	else
+		sosc_python.PyErr_Clear();
+	if (names)
+		sosc_python.Py_DecRef(names);
+}
+
+// ---- which interpreter -------------------------------------------------------------
+
+// The library is gone, with all that was in place: no word of it is looked at any more.
+static void forget(void)
+{
+	interpreter.map = NULL;
+	sosc_objects_count = false;
+	is_in_place = false;
+	is_pending = false;
+	jump_at = 0;
+	forget_objects();
+	sosc_tracemalloc_forget();
+	sosc_python_forget_tracer();
+	sosc_recent_forget();
+}
+
+static bool is_known(const struct sosc_loaded *image)
+{
+	return interpreter.map && image->map && interpreter.bias == image->bias &&
+	       interpreter.dynamic == image->dynamic && interpreter.symtab == image->symtab;
+}
+
+/** @image has the interpreter from now on. */
+void sosc_python_know(const struct sosc_loaded *image)
+{
+	// the same library at the same place may have been loaded anew
+	if (interpreter.map && (!is_known(image) || !sosc_tracemalloc_is_in_place()))
+		forget();
+	interpreter = *image;
+}
+
+/** Whether the library that @map tells of has the interpreter that is known. */
+bool sosc_python_is_at(const struct link_map *map)
+{
+	return interpreter.map && interpreter.bias == map->l_addr &&
+	       interpreter.dynamic == map->l_ld;
+}
+
+/** Whether @addr lies in the interpreter's image. */
+bool sosc_python_has(uint64_t addr)
+{
+	return addr >= interpreter.start && addr < interpreter.end;
+}
+
+/** An image has gone. */
+void sosc_python_closed(const struct sosc_loaded *image)
+{
+	if (!is_known(image))
+		return;
+	if (sosc_objects_count)
+		sosc_objects_refuse(SOSC_OBJECTS_NO_END, NULL);
+	forget();
+}
+
+static bool find_interpreter(void)
+{
+	const struct sosc_loaded *found = NULL;
+
+	for (uint32_t i = 0; i < sosc_loaded_count; i++) {
+		const struct sosc_loaded *image = &sosc_loaded[i];
+
+		if (image->map && (is_known(image) || (!found && sosc_python_is_in(image))))
+			found = image;
+	}
+	if (found)
+		sosc_python_know(found);
+	else if (interpreter.map)
+		forget();
+	return found;
+}
+
+// ---- in and out ------------------------------------------------------------------
+
+// Gives back all that was put in place; what others have put on top stays, with what it stands on.
+static void leave(void)
+{
+	sosc_objects_count = false;
+	if (!is_in_place)
+		return; // the interpreter's functions may be unknown
+	is_in_place = false;
+	if (jump_at && !memcmp((const void *)jump_at, jump, sizeof(jump)))
+		(void)sosc_write(jump_at, jump_before, sizeof(jump_before), true);
+	if (sosc_python.PyRefTracer_GetTracer && sosc_python_tracer_is_ours())
+		sosc_python_tracer(false);
+	jump_at = 0;
+	sosc_tracemalloc_leave();
+	(void)sosc_python_allocator(false);
+	forget_end();
+}
+
+static void refuse(enum sosc_objects_refusal why)
+{
+	leave();
+	sosc_objects_refuse(why, NULL);
+}
+
+static void begin_counting(bool with_older)
+{
+	leave(); // a child's, that has gone quiet
+	sosc_side_clear();
+	if (!look_all_up() || !choose_layout() || !look_up_of_version())
+		return;
+	run_source();
+	is_in_place = true;
+	if (!hear_of_end())
+		refuse(SOSC_OBJECTS_NO_END);
+	else if (!sosc_objects_begin(SOSC_RUNTIME_PYTHON, sosc_python_layout.minor))
+		refuse(SOSC_OBJECTS_NO_MEMORY);
+	else if (sosc_tracemalloc_is_shared())
+		refuse(SOSC_OBJECTS_TAKEN);
+	else if (!hear_of_references())
+		refuse(SOSC_OBJECTS_NO_CODE);
+	else if (!sosc_python_allocator(true) || !sosc_python_counts_right())
+		refuse(SOSC_OBJECTS_WRONG);
+	else if (with_older && !sosc_python_mark_older())
+		refuse(SOSC_OBJECTS_NO_MEMORY);
+	else
+		sosc_objects_ready();
+}
+
+// What the interpreter allocates meanwhile is nothing that the program has asked for.
+static int begin(void *with_older)
+{
+	if (sosc_objects_count)
+		return 0; // since an earlier session
+	sosc_stack_visitor = sosc_thread_pointer();
+	begin_counting(with_older);
+	sosc_stack_visitor = 0;
+	return 0;
+}
+
+/** An interpreter's image makes a call; if it is ready, have it make a pending call of ours. */
+void sosc_python_try(const struct sosc_loaded *image)
+{
+	if (__atomic_load_n(&is_pending, __ATOMIC_RELAXED) ||
+	    __atomic_exchange_n(&is_pending, true, __ATOMIC_ACQ_REL))
+		return;
+	sosc_python_know(image);
+	if (!NEEDED(Py_IsInitialized) || !NEEDED(Py_AddPendingCall) ||
+	    !sosc_python.Py_IsInitialized() || sosc_python.Py_AddPendingCall(begin, NULL))
+		__atomic_store_n(&is_pending, false, __ATOMIC_RELEASE); // or too many wait
+}
+
+// ---- orders ----------------------------------------------------------------------
+
+static int carry_out(void *order)
+{
+	switch ((enum sosc_objects_order)(uint64_t)order) {
+	case SOSC_OBJECTS_BEGIN:
+		(void)begin(order);
+		break;
+	case SOSC_OBJECTS_GARBAGE:
+		if (sosc_objects_count)
+			collect_garbage();
+		break;
+	case SOSC_OBJECTS_END:
+		leave();
+		break;
+	case SOSC_OBJECTS_REFS:
+		if (sosc_objects_count)
+			sosc_python_refs();
+		break;
+	}
+	sosc_objects_done((enum sosc_objects_order)(uint64_t)order);
+	return 0;
+}
+
+/** The program itself, which holds the interpreter's lock, has objects counted from now on. */
+bool sosc_python_begin(void)
+{
+	if (!interpreter.map)
+		return false;
+	__atomic_store_n(&is_pending, true, __ATOMIC_RELEASE);
+	(void)begin(&is_pending);
+	return true;
+}
+
+/** It counts no more. */
+void sosc_python_end(void)
+{
+	leave();
+	sosc_objects_done(SOSC_OBJECTS_END);
+}
+
+/**
+ * Carry an order out, now or soon. A thread that waits has given the interpreter's lock away as a
+ * rule, and can take it; another one may be in the middle of the interpreter's own work. Whether
+ * there is an interpreter.
+ */
+bool sosc_python_order(const struct sosc_objects_call *call)
+{
+	void *order = (void *)(uint64_t)call->order;
+	int state;
+
+	if (!find_interpreter() || !NEEDED(Py_IsInitialized) || !NEEDED(Py_AddPendingCall) ||
+	    !NEEDED(PyGILState_Ensure) || !NEEDED(PyGILState_Check) ||
+	    !NEEDED(PyGILState_Release) || !sosc_python.Py_IsInitialized())
+		return false;
+	__atomic_store_n(&is_pending, true, __ATOMIC_RELEASE);
+	if (!call->waits || sosc_python.PyGILState_Check())
+		return !sosc_python.Py_AddPendingCall(carry_out, order);
+	state = sosc_python.PyGILState_Ensure();
+	(void)carry_out(order);
+	sosc_python.PyGILState_Release(state);
+	return true;
+}

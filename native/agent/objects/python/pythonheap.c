@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+// A list of all objects of CPython's, for a process of its own: those that the collector knows,
+// those that were made since objects are counted, and what they refer to, of whatever age.
+//
+// Garbage is told as the collector tells it, but nothing is collected, as finalizers are code of
+// the program's: an object has references from outside where it counts more of them than others
+// make; whatever cannot be reached from one of those is garbage.
+
+#include "objects/common/origin.h"
+#include "objects/python/python.h"
+#include "base/sys.h"
+
+enum {
+	TYPE = 8, // ob_type
+	LIST_SIZE = 16, // of a list: how many, and where
+	LIST_ITEMS = 24,
+	TYPE_FLAGS = 168, // the same in all versions
+	TYPE_TRAVERSE = 184,
+	TYPE_IS_GC = 328,
+	TYPE_HEAP = 1 << 9,
+	TYPE_HAS_GC = 1 << 14,
+	TYPE_BUILTIN = 1 << 25 | 1 << 26 | 1 << 29, // lists, tuples, dicts
+	ROOM_FIRST = 1 << 20, // objects
+};
+
+// Words of the table of marks.
+enum {
+	LISTED = 1u << 31,
+	ASKED = 1 << 30, // it is one whose references are counted
+	COUNT = (1 << 30) - 1,
+	COUNT_MAX = 1 << 29, // and more: it is immortal
+};
+
+typedef int visitor(void *object, void *argument);
+typedef int inquiry(void *object);
+typedef int traversal(void *object, visitor *visit, void *argument);
+typedef void *callable(void *function, ...);
+typedef void ask(uint64_t object);
+
+static uint32_t **marks[SOSC_SIDE_TOPS]; // as the side table, but of the objects themselves
+static struct sosc_program_object *list;
+static uint64_t room, count, lost;
+static ask *each_asked;
+
+static inline uint64_t word_at(uint64_t addr)
+{
+	return *(const uint64_t *)addr;
+}
+
+static void *map(uint64_t size)
+{
+	void *made = sosc_mmap(NULL, size, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return sosc_mmap_failed(made) ? NULL : made;
+}
+
+// The mark of an object, NULL: there is no memory for it.
+static uint32_t *mark_of(uint64_t object)
+{
+	uint64_t top = object >> 34, leaf = object >> 20 & (SOSC_SIDE_LEAVES - 1);
+
+	if (top >= SOSC_SIDE_TOPS)
+		return NULL;
+	if (!marks[top])
+		marks[top] = map(sizeof(*marks[top]) * SOSC_SIDE_LEAVES);
+	if (!marks[top])
+		return NULL;
+	if (!marks[top][leaf])
+		marks[top][leaf] = map(sizeof(*marks[top][leaf]) * SOSC_SIDE_WORDS);
+	return marks[top][leaf] ? &marks[top][leaf][object >> 4 & (SOSC_SIDE_WORDS - 1)] : NULL;
+}
+
+// ---- what an object is -----------------------------------------------------------
+
+static uint64_t flags_of(uint64_t object)
+{
+	return word_at(word_at(object + TYPE) + TYPE_FLAGS);
+}
+
+// Static types are of a type whose objects have a head of the collector's, and have none.
+static bool has_gc(uint64_t object)
+{
+	inquiry *is_gc = (inquiry *)word_at(word_at(object + TYPE) + TYPE_IS_GC);
+
+	return flags_of(object) & TYPE_HAS_GC && (!is_gc || is_gc((void *)object));
+}
+
+// Whether its traverse function can be called, though nothing refers to it: an extension may not
+// be done with making it.
+static bool is_whole(uint64_t object)
+{
+	bool is_builtin = !(word_at(word_at(object + TYPE) + TYPE_FLAGS) & TYPE_HEAP) &&
+			  flags_of(object) & TYPE_BUILTIN;
+
+	return is_builtin || (has_gc(object) && word_at(object - SOSC_PYTHON_HEAD));
+}
+
+static void traverse(uint64_t object, visitor *visit)
+{
+	traversal *function = (traversal *)word_at(word_at(object + TYPE) + TYPE_TRAVERSE);
+
+	if (function && has_gc(object))
+		(void)function((void *)object, visit, NULL);
+}
+
+// ---- the list --------------------------------------------------------------------
+
+static bool make_room(void)
+{
+	uint64_t size = sizeof(*list) * room;
+	void *made;
+
+	if (count < room)
+		return true;
+	made = room ? (void *)sosc_sys6(SYS_MREMAP, (long)list, (long)size, (long)size * 2,
+					MREMAP_MAYMOVE, 0, 0) :
+		      map(sizeof(*list) * ROOM_FIRST);
+	if (!made || sosc_mmap_failed(made))
+		return false;
+	list = made;
+	room = room ? room * 2 : ROOM_FIRST;
+	return true;
+}
+
+static void add(uint64_t object, bool is_referred)
+{
+	uint32_t *mark = mark_of(object);
+
+	if (mark && *mark & LISTED)
+		return;
+	if (!mark || !make_room()) {
+		lost++;
+		return;
+	}
+	*mark |= LISTED;
+	list[count++] = (struct sosc_program_object){
+		.addr = object,
+		.whole = is_referred || is_whole(object),
+	};
+}
+
+static int visit_to_add(void *object, void *unused)
+{
+	(void)unused;
+	if (object)
+		add((uint64_t)object, true);
+	return 0;
+}
+
+// What those refer to that are in the list.
+static void add_referred(uint64_t from)
+{
+	for (uint64_t i = from; i < count; i++) {
+		uint64_t object = list[i].addr;
+
+		add(word_at(object + TYPE), true);
+		if (list[i].whole)
+			traverse(object, visit_to_add);
+	}
+}
+
+// ---- garbage ---------------------------------------------------------------------
+
+static void count_references(uint64_t object, uint64_t others)
+{
+	uint32_t *mark = mark_of(object), references = *(const uint32_t *)object;
+
+	if (!mark || *mark & (LISTED | ASKED))
+		return;
+	*mark |= ASKED | (references < COUNT_MAX ? references - (uint32_t)others : COUNT_MAX);
+}
+
+static int visit_to_count(void *object, void *unused)
+{
+	uint32_t *mark = object ? mark_of((uint64_t)object) : NULL;
+
+	(void)unused;
+	if (mark && *mark & ASKED && *mark & COUNT && (*mark & COUNT) < COUNT_MAX)
+		(*mark)--;
+	return 0;
+}
+
+static void count_listed(uint64_t object)
+{
+	count_references(object, 1); // by the list
+}
+
+static void count_known(uint64_t object)
+{
+	count_references(object, 0);
+}
+
+static void take_off(uint64_t object)
+{
+	const uint32_t *mark = mark_of(object);
+
+	if (mark && *mark & ASKED && is_whole(object))
+		traverse(object, visit_to_count);
+}
+
+static void add_asked(uint64_t object)
+{
+	const uint32_t *mark = mark_of(object);
+
+	if (!mark || !(*mark & ASKED) || *mark & COUNT)
+		add(object, false);
+}
+
+// ---- which there are -------------------------------------------------------------
+
+// An extension may have taken an object's memory away, and something else may be there. Nobody would
+// have noted that so: it is of no type, or begins elsewhere in its block.
+static bool is_itself(uint64_t object, uint32_t word, uint64_t type)
+{
+	return sosc_python_is_type(type) &&
+	       sosc_python_shift(object) == (word >> SOSC_SIDE_SHIFT & 3);
+}
+
+// Those that are older were found by what the collector knows, as we find them; and words do not
+// say where in its 16 bytes a static one begins.
+static void ask_known(uint64_t block, uint32_t *word, void *unused)
+{
+	uint64_t object = sosc_python_object(block, *word), head[2];
+	bool is_made = *word & SOSC_SIDE_SINCE || (*word & SOSC_SIDE_ORIGIN) >= ORIGINS_FIRST;
+
+	(void)unused;
+	if (is_made && sosc_python_is_alive(object, *word, head) &&
+	    is_itself(object, *word, head[1]))
+		each_asked(object);
+}
+
+static void for_known(ask *function)
+{
+	each_asked = function;
+	sosc_side_each(ask_known, NULL);
+}
+
+static void for_listed(const void *objects, ask *function)
+{
+	uint64_t many = objects ? word_at((uint64_t)objects + LIST_SIZE) : 0;
+	const uint64_t *items = objects ? (const void *)word_at((uint64_t)objects + LIST_ITEMS) :
+					  NULL;
+
+	for (uint64_t i = 0; i < many; i++)
+		function(items[i]);
+}
+
+static void leave_out(const uint64_t *objects)
+{
+	for (; objects && *objects; objects++) {
+		uint32_t *mark = mark_of(*objects);
+
+		if (mark)
+			*mark |= LISTED;
+	}
+}
+
+static uint32_t word_of(uint64_t object)
+{
+	uint64_t head = (uint64_t)sosc_python_shift(object) * SOSC_PYTHON_HEAD;
+	const uint32_t *word = sosc_side_at(object - head);
+
+	return word ? *word : 0;
+}
+
+// With their origins; without those that are older, where they are not asked for.
+static uint64_t choose(bool is_all, bool counted)
+{
+	uint64_t chosen = 0;
+
+	for (uint64_t i = 0; i < count; i++) {
+		uint32_t word = counted ? word_of(list[i].addr) : 0;
+
+		list[i].origin = word & SOSC_SIDE_ORIGIN;
+		if (is_all || word & SOSC_SIDE_SINCE)
+			list[chosen++] = list[i];
+	}
+	return chosen;
+}
+
+/**
+ * Make a list of objects, which all have a reference more from now on; @counted: whether those are
+ * known that were made.
+ */
+void sosc_python_heap(const struct sosc_program *program, struct sosc_program_dump *dump,
+		      bool counted)
+{
+	void *objects = ((callable *)dump->call)((void *)dump->get_objects, NULL);
+	void (*keep)(uint64_t object) = (void (*)(uint64_t))dump->keep;
+	uint64_t listed;
+
+	sosc_python_look_anew();
+	leave_out((uint64_t[]){(uint64_t)objects, 0});
+	leave_out((const uint64_t *)program->left_out);
+	if (dump->flags & SOSC_DUMP_REACHABLE) {
+		for_listed(objects, count_listed);
+		if (counted)
+			for_known(count_known);
+		for_listed(objects, take_off);
+		if (counted)
+			for_known(take_off);
+	}
+	for_listed(objects, add_asked);
+	add_referred(0);
+	listed = count;
+	if (counted)
+		for_known(add_asked);
+	add_referred(listed);
+	for (uint64_t i = 0; i < count; i++)
+		keep(list[i].addr);
+	dump->object_count = choose(dump->flags & SOSC_DUMP_ALL, counted);
+	dump->objects = (uint64_t)list;
+	dump->lost = objects ? lost : lost + 1;
+}

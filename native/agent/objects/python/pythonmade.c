@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// What CPython has made since the program asks for that, by origin and type, whether it is alive or
+// not. All of it happens with the interpreter's lock held. A type that has a row has a reference, so
+// that its address stays its own.
+
+#include "objects/python/python.h"
+#include "objects/python/pythonrecent.h"
+#include "base/sys.h"
+
+enum {
+	ROWS = 1 << 17,
+	PLACES = ROWS * 2, // a power of two
+};
+
+static struct sosc_program_row *rows, *recent;
+static uint32_t *places; // by hash: number of a row + 1
+static uint32_t row_count;
+static uint64_t lost;
+
+static void *map(uint64_t size)
+{
+	void *made = sosc_mmap(NULL, size, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return sosc_mmap_failed(made) ? NULL : made;
+}
+
+/** Begin with nothing; whether there is memory for rows. */
+bool sosc_python_made_begin(void)
+{
+	if (!rows)
+		rows = map(sizeof(*rows) * ROWS);
+	if (!places)
+		places = map(sizeof(*places) * PLACES);
+	lost = 0;
+	sosc_recent_forget(); // such objects are told of by no way that is short
+	return rows && places;
+}
+
+/** The types are gone, with their interpreter. */
+void sosc_python_made_forget(void)
+{
+	if (row_count)
+		memset(places, 0, sizeof(*places) * PLACES);
+	recent = NULL;
+	row_count = 0;
+}
+
+/** Nobody asks any more: types may go. */
+void sosc_python_made_end(void)
+{
+	uint32_t count = row_count;
+
+	sosc_python_made_forget();
+	for (uint32_t i = 0; i < count; i++)
+		sosc_python.Py_DecRef((void *)rows[i].type);
+}
+
+static struct sosc_program_row *row_of(uint64_t type, uint32_t origin)
+{
+	uint64_t hash = ((type >> 4) ^ (uint64_t)origin << 40) * 0x9e3779b97f4a7c15 >> 40;
+	struct sosc_program_row *row;
+
+	for (; places[hash & (PLACES - 1)]; hash++) {
+		row = &rows[places[hash & (PLACES - 1)] - 1];
+		if (row->type == type && row->origin == origin)
+			return row;
+	}
+	if (row_count == ROWS)
+		return NULL;
+	sosc_python.Py_IncRef((void *)type);
+	row = &rows[row_count++];
+	row->type = type;
+	row->origin = origin;
+	row->count = 0;
+	places[hash & (PLACES - 1)] = row_count;
+	return row;
+}
+
+/** An object of @type was made. */
+void sosc_python_made(uint64_t type, uint32_t origin)
+{
+	if (!recent || recent->type != type || recent->origin != origin)
+		recent = row_of(type, origin);
+	if (recent)
+		recent->count++;
+	else
+		lost++;
+}
+
+/** Tell the program. */
+void sosc_python_made_look(struct sosc_program *program)
+{
+	program->rows = (uint64_t)rows;
+	program->row_count = row_count;
+	program->lost = lost;
+	program->origins = sosc_objects_tally.origins;
+	program->origin_count = sosc_objects_tally.origin_count;
+}

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way into Ruby: trace points of its own for objects that it makes and frees. They are put in
+// place by a postponed job, which Ruby runs where it may run anything, with its lock (the GVL)
+// held, as it is at each of these events. Nothing that runs at one may make an object or raise.
+
+#include "objects/ruby/ruby.h"
+#include "base/arch.h"
+#include "objects/common/picks.h"
+#include "image/image.h"
+#include "objects/common/origin.h"
+#include "thread/thread.h"
+
+enum {
+	EVENT_NEWOBJ = 0x100000, // ruby/internal/event.h
+	EVENT_FREEOBJ = 0x200000,
+	TEST_SIZE = 300, // bytes of the string that is made for a test
+};
+
+struct sosc_ruby_api sosc_rb;
+struct sosc_ruby sosc_ruby;
+uint64_t sosc_ruby_hidden;
+uint64_t sosc_ruby_made[SOSC_RUBY_KIND + 1];
+
+// A copy: a job may run when the next session has made the list of images anew. Ruby's library itself
+// stays loaded for ever.
+static struct sosc_loaded interpreter;
+static uint32_t is_pending, naming;
+static unsigned job_begin, job_names, job_order;
+static sosc_value point_made, point_freed;
+static uint32_t order_now;
+
+// ---- names -----------------------------------------------------------------------
+
+bool sosc_ruby_is_in(const struct sosc_loaded *image)
+{
+	return sosc_function_of(image, "rb_tracepoint_new") &&
+	       sosc_function_of(image, "ruby_native_thread_p");
+}
+
+/** Whether Ruby has a function, or a variable, of that name. @to: where its address goes. */
+bool sosc_ruby_look_up(void *to, const char *name)
+{
+	uint64_t addr = sosc_function_of(&interpreter, name);
+
+	memcpy(to, &addr, sizeof(addr));
+	return addr != 0;
+}
+
+static bool need(void *to, const char *name)
+{
+	if (sosc_ruby_look_up(to, name))
+		return true;
+	sosc_objects_refuse(SOSC_OBJECTS_NO_FUNCTION, name);
+	return false;
+}
+
+#define NEEDED(name) need(&sosc_rb.name, #name)
+#define WANTED(name) sosc_ruby_look_up(&sosc_rb.name, #name)
+
+static bool look_all_up(void)
+{
+	(void)WANTED(rb_cRactor);
+	(void)WANTED(rb_source_location_cstr);
+	if (!sosc_rb.rb_source_location_cstr && !(NEEDED(rb_sourcefile) && NEEDED(rb_sourceline)))
+		return false;
+	return NEEDED(rb_tracepoint_new) && NEEDED(rb_tracepoint_enable) &&
+	       NEEDED(rb_tracepoint_disable) && NEEDED(rb_tracearg_from_tracepoint) &&
+	       NEEDED(rb_tracearg_object) && NEEDED(rb_set_end_proc) &&
+	       NEEDED(rb_gc_register_address) && NEEDED(rb_gc_mark) && NEEDED(rb_gc_start) &&
+	       NEEDED(rb_gc_disable) && NEEDED(rb_gc_enable) && NEEDED(rb_data_typed_object_wrap) &&
+	       NEEDED(rb_gc_location) && NEEDED(rb_objspace_each_objects) &&
+	       NEEDED(rb_objspace_internal_object_p) && NEEDED(rb_obj_memsize_of) &&
+	       NEEDED(rb_class_real) && NEEDED(rb_mod_name) && NEEDED(rb_string_value_ptr) &&
+	       NEEDED(rb_str_length) && NEEDED(rb_str_new) && NEEDED(ruby_version);
+}
+
+/** A version as a number: 301 for "3.1.2". */
+uint32_t sosc_ruby_version(const char *version)
+{
+	uint32_t numbers[2] = {0, 0};
+
+	for (int i = 0; i < 2; i++, version++)
+		for (; *version >= '0' && *version <= '9'; version++)
+			numbers[i] = numbers[i] * 10 + (uint32_t)(*version - '0');
+	return numbers[0] * 100 + numbers[1];
+}
+
+// ---- jobs ------------------------------------------------------------------------
+
+/** Have Ruby run a job soon; may be called at any instruction of a thread of Ruby's. */
+bool sosc_ruby_postpone(unsigned *handle, void (*job)(void *))
+{
+	if (!sosc_rb.rb_postponed_job_preregister)
+		return sosc_rb.rb_postponed_job_register_one(0, job, NULL) != 0;
+	if (!*handle)
+		*handle = sosc_rb.rb_postponed_job_preregister(0, job, NULL) + 1;
+	if (!*handle)
+		return false;
+	sosc_rb.rb_postponed_job_trigger(*handle - 1);
+	return true;
+}
+
+static void name_classes(void *unused)
+{
+	(void)unused;
+	__atomic_store_n(&naming, 0, __ATOMIC_RELEASE);
+	if (sosc_objects_count)
+		sosc_ruby_types_ask();
+}
+
+// ---- objects ---------------------------------------------------------------------
+
+// Ruby tells nothing from here on, so no address of a class may stay.
+static void leave(void)
+{
+	sosc_objects_count = false;
+	if (point_made)
+		(void)sosc_rb.rb_tracepoint_disable(point_made);
+	if (point_freed)
+		(void)sosc_rb.rb_tracepoint_disable(point_freed);
+	sosc_ruby_types_end();
+}
+
+static inline sosc_value object_of(sosc_value point)
+{
+	return sosc_rb.rb_tracearg_object(sosc_rb.rb_tracearg_from_tracepoint(point));
+}
+
+// A class that an object has. Trace points are of the Ractor that has enabled them, though all share
+// one heap; up to 3.1, a new Ractor's thread dies of them before it runs.
+static void note_class(sosc_value class)
+{
+	if (sosc_rb.rb_cRactor && class == *sosc_rb.rb_cRactor) {
+		leave();
+		sosc_objects_refuse(SOSC_OBJECTS_RACTORS, NULL);
+		return;
+	}
+	if (sosc_ruby_type_is_known(class))
+		return;
+	if (sosc_ruby_type_note(class) && !__atomic_exchange_n(&naming, 1, __ATOMIC_ACQ_REL))
+		(void)sosc_ruby_postpone(&job_names, name_classes);
+}
+
+static void made(sosc_value point, void *unused)
+{
+	sosc_value object, class;
+	uint32_t *word, origin;
+
+	(void)unused;
+	if (!sosc_objects_count) { // as in a child that is not followed
+		if (!sosc_ruby_looks)
+			leave();
+		return;
+	}
+	object = object_of(point);
+	if (sosc_ruby_is_class(object)) // the end of an older one there may have been unheard
+		sosc_ruby_types_forget(object);
+	class = sosc_ruby_has_class(sosc_ruby_kind(object)) ? sosc_ruby_class(object) : 0;
+	word = sosc_side_at(object);
+	if (sosc_picks.is_on && !sosc_picks_take(SOSC_RUBY_SLOT)) {
+		sosc_objects_tally.created++;
+		if (word)
+			*word = 0;
+		if (class)
+			note_class(class);
+		return;
+	}
+	if (word && *word) // another hook has made Ruby collect: its own events were not told
+		sosc_objects_tally.destroyed++;
+	origin = sosc_ruby_origin();
+	if (origin == ORIGIN_OURS ||
+	    (sosc_ruby_hidden && sosc_ruby_hidden == sosc_thread_pointer())) {
+		if (word)
+			*word = 0;
+		return;
+	}
+	sosc_object_made(object, word, object & 8 ? 3 : 0, origin);
+	sosc_ruby_made[sosc_ruby_kind(object)]++;
+	if (class)
+		note_class(class);
+}
+
+// Nobody asks here whether anything is counted: what is freed is gone in any case.
+static void freed(sosc_value point, void *unused)
+{
+	sosc_value object = object_of(point);
+
+	(void)unused;
+	sosc_object_freed(object);
+	if (sosc_ruby_is_class(object))
+		sosc_ruby_types_forget(object);
+}
+
+// ---- putting it in place -----------------------------------------------------------
+
+// Where the program has turned collections off, this one is made all the same.
+static void collect(void)
+{
+	bool was_off = sosc_rb.rb_gc_enable() != 0;
+
+	sosc_ruby_types_ask(); // none of them is kept for us
+	(void)sosc_rb.rb_gc_start();
+	if (was_off)
+		(void)sosc_rb.rb_gc_disable();
+}
+
+// The program has ended of itself: its exit handlers have run, of which this was the first.
+static void ended(sosc_value unused)
+{
+	const struct sosc_objects *plan = sosc_objects_plan();
+
+	(void)unused;
+	if (!sosc_objects_count || !plan || sosc_is_quiet())
+		return;
+	if (plan->flags & SOSC_OBJECTS_COLLECT)
+		collect();
+	sosc_ruby_look();
+	(void)sosc_objects_ask(SOSC_OBJECTS_AT_END);
+	sosc_objects_count = false;
+}
+
+static bool hear_of(sosc_value *point, uint32_t event, void (*function)(sosc_value, void *))
+{
+	if (!*point) {
+		sosc_rb.rb_gc_register_address(point);
+		*point = sosc_rb.rb_tracepoint_new(0, event, function, NULL);
+	}
+	if (!*point)
+		return false;
+	(void)sosc_rb.rb_tracepoint_enable(*point);
+	return true;
+}
+
+// A string that is made here is heard of.
+static bool counts_right(void)
+{
+	sosc_value string = sosc_rb.rb_str_new(NULL, TEST_SIZE);
+	uint32_t *word = sosc_side_at(string);
+	bool right = word && *word & SOSC_SIDE_USED && sosc_ruby_kind(string) == KIND_STRING;
+
+	if (right)
+		*word = 0;
+	return right;
+}
+
+// What stays when counting ends: it is asked whether anything is counted.
+static void hear_of_end(void)
+{
+	static bool is_heard;
+
+	if (!is_heard) {
+		sosc_rb.rb_set_end_proc(ended, 0);
+		sosc_ruby_hear_of_moves();
+	}
+	is_heard = true;
+}
+
+/** A child that has counted no more does so again; it knows no older objects. */
+bool sosc_ruby_resume(void)
+{
+	if (sosc_objects_count)
+		return true;
+	if (!point_made || !point_freed || sosc_objects_refused())
+		return false;
+	sosc_side_clear();
+	// the agent may have rested since
+	if (!sosc_ruby_types_begin() || !sosc_origins_init())
+		return false;
+	sosc_side_begin();
+	sosc_objects_count = true;
+	return hear_of(&point_made, EVENT_NEWOBJ, made) &&
+	       hear_of(&point_freed, EVENT_FREEOBJ, freed);
+}
+
+static bool is_started(void)
+{
+	return *sosc_rb.rb_cObject &&
+	       sosc_rb.rb_const_defined(*sosc_rb.rb_cObject, sosc_rb.rb_intern("TracePoint"));
+}
+
+static void begin(void *unused)
+{
+	(void)unused;
+	if (!NEEDED(rb_const_defined) || !NEEDED(rb_cObject) || !NEEDED(rb_intern))
+		return;
+	if (!is_started()) {
+		__atomic_store_n(&is_pending, 0, __ATOMIC_RELEASE); // later, then
+		return;
+	}
+	sosc_ruby_offer();
+	if (!look_all_up())
+		return;
+	if (!sosc_ruby_types_begin() ||
+	    !sosc_objects_begin(SOSC_RUNTIME_RUBY, sosc_ruby_version(sosc_rb.ruby_version))) {
+		sosc_objects_refuse(SOSC_OBJECTS_NO_MEMORY, NULL);
+		return;
+	}
+	hear_of_end();
+	if (!hear_of(&point_made, EVENT_NEWOBJ, made) ||
+	    !hear_of(&point_freed, EVENT_FREEOBJ, freed) || !counts_right()) {
+		leave();
+		sosc_objects_refuse(SOSC_OBJECTS_WRONG, NULL);
+		return;
+	}
+	sosc_objects_ready();
+}
+
+// Whether calls of Ruby's that are needed to be let in are there.
+static bool can_postpone(const struct sosc_loaded *image)
+{
+	if (interpreter.map != image->map)
+		interpreter = *image;
+	return NEEDED(ruby_native_thread_p) && NEEDED(ruby_thread_has_gvl_p) &&
+	       ((WANTED(rb_postponed_job_preregister) && WANTED(rb_postponed_job_trigger)) ||
+		NEEDED(rb_postponed_job_register_one));
+}
+
+/** Ruby's image makes a call; if a thread of Ruby's makes it, have Ruby let us in. */
+void sosc_ruby_try(const struct sosc_loaded *image)
+{
+	if (__atomic_load_n(&is_pending, __ATOMIC_RELAXED))
+		return;
+	if (!can_postpone(image))
+		return;
+	if (!sosc_rb.ruby_native_thread_p() || !sosc_rb.ruby_thread_has_gvl_p() ||
+	    __atomic_exchange_n(&is_pending, 1, __ATOMIC_ACQ_REL))
+		return;
+	if (!sosc_ruby_postpone(&job_begin, begin))
+		__atomic_store_n(&is_pending, 0, __ATOMIC_RELEASE);
+}
+
+// ---- orders ----------------------------------------------------------------------
+
+static void begin_late(void)
+{
+	if (sosc_objects_count)
+		return;
+	begin(NULL);
+	if (sosc_objects_count)
+		sosc_ruby_take_older();
+}
+
+static void carry_out(void *unused)
+{
+	enum sosc_objects_order order = __atomic_exchange_n(&order_now, 0, __ATOMIC_ACQ_REL);
+
+	(void)unused;
+	if (!order || !sosc_objects_plan())
+		return; // soscope has not waited
+	switch (order) {
+	case SOSC_OBJECTS_BEGIN:
+		begin_late();
+		break;
+	case SOSC_OBJECTS_GARBAGE:
+		if (sosc_objects_count)
+			collect();
+		break;
+	case SOSC_OBJECTS_END:
+		leave();
+		sosc_side_clear();
+		break;
+	case SOSC_OBJECTS_REFS:
+		if (sosc_objects_count)
+			sosc_ruby_refs();
+		break;
+	}
+	sosc_objects_done(order);
+}
+
+/**
+ * Have Ruby carry an order out when it next looks for interrupts: its lock cannot be taken by a
+ * thread that is borrowed. Whether there is a Ruby, and this is a thread of its.
+ */
+bool sosc_ruby_order(const struct sosc_objects_call *call)
+{
+	const struct sosc_loaded *image = NULL;
+
+	for (uint32_t i = 0; !image && i < sosc_loaded_count; i++)
+		if (sosc_loaded[i].map && sosc_ruby_is_in(&sosc_loaded[i]))
+			image = &sosc_loaded[i];
+	if (!image || !can_postpone(image) || !sosc_rb.ruby_native_thread_p())
+		return false;
+	__atomic_store_n(&is_pending, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&order_now, call->order, __ATOMIC_RELEASE);
+	return sosc_ruby_postpone(&job_order, carry_out);
+}

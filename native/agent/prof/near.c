@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stubs near images, which entries that are patched call, and the cell that all of them lead to. They
+// stay until soscope has seen that nobody is in one; the journal says how to make the cell do nothing.
+
+#include "call/cell.h"
+#include "image/changes.h"
+#include "prof/entries.h"
+#include "base/memory.h"
+#include "prof/prof.h"
+#include "hook/shadow.h"
+#include "base/sys.h"
+
+static uint64_t stubs[SOSC_STUBS_MOST];
+static uint32_t stub_count;
+static uint32_t cell; // of all of them, 0 = none yet
+static bool is_ready; // it is this session's
+
+/** A session begins, the calls of which go to @handler. */
+void sosc_prof_entries_start(uint64_t handler)
+{
+	static const struct sosc_function plain;
+	uint64_t *word;
+
+	is_ready = false;
+	if (!cell) {
+		cell = sosc_cell_take();
+		if (cell == SOSC_NONE)
+			cell = 0;
+	}
+	if (!cell)
+		return;
+	sosc_layers[cell].function = &plain;
+	sosc_layers[cell].instrument = SOSC_INSTRUMENT_PROF;
+	sosc_layers[cell].session = sosc_inside.sessions;
+	sosc_cells[cell].original = (uint64_t)sosc_prof_entry_quiet;
+	word = &sosc_cells[cell].handler;
+	__atomic_store_n(word, (uint64_t)sosc_prof_entry_quiet, __ATOMIC_RELAXED);
+	is_ready = sosc_change_code(NULL, (struct sosc_change){.addr = (uint64_t)word,
+							       .before = *word,
+							       .after = handler,
+							       .size = sizeof(*word)});
+	if (is_ready)
+		__atomic_store_n(word, handler, __ATOMIC_RELEASE);
+}
+
+/** This process records nothing (any more). */
+void sosc_prof_entries_mute(void)
+{
+	if (cell)
+		__atomic_store_n(&sosc_cells[cell].handler, (uint64_t)sosc_prof_entry_quiet,
+				 __ATOMIC_RELAXED);
+}
+
+static uint64_t make_stub(const struct sosc_loaded *image)
+{
+	uint64_t at = stub_count < SOSC_STUBS_MOST ? sosc_map_near(image, SOSC_PAGE) : 0;
+	uint8_t code[SOSC_ENTRY_STUB];
+	void *map;
+
+	if (!at)
+		return 0;
+	map = sosc_mmap((void *)at, SOSC_PAGE, PROT_READ | PROT_EXEC,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	sosc_write_stub(code, (uint64_t)&sosc_cells[cell]);
+	if (sosc_mmap_failed(map) || !sosc_write(at, code, sizeof(code), true)) {
+		(void)sosc_sys3(SYS_MUNMAP, (long)at, SOSC_PAGE, 0);
+		return 0;
+	}
+	stubs[stub_count++] = at;
+	return at;
+}
+
+/** A stub that all of an image's code reaches, and which leads to the handler; 0: there is none. */
+uint64_t sosc_prof_stub(const struct sosc_loaded *image)
+{
+	for (uint32_t i = 0; is_ready && i < stub_count; i++)
+		if (sosc_is_near(image, stubs[i], SOSC_PAGE))
+			return stubs[i];
+	return is_ready ? make_stub(image) : 0;
+}
+
+/** Where their pages are, of which the first that is 0 is the last. */
+const uint64_t *sosc_prof_stubs(void)
+{
+	return stubs;
+}
+
+/** No entry calls them any more, and no thread is in one: give their pages back. */
+void sosc_prof_stubs_rest(void)
+{
+	is_ready = false;
+	while (stub_count) {
+		stub_count--;
+		(void)sosc_sys3(SYS_MUNMAP, (long)stubs[stub_count], SOSC_PAGE, 0);
+		stubs[stub_count] = 0;
+	}
+}

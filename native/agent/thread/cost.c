@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a hook adds to an empty call. The least of several rounds is what each call takes, as whatever
+// disturbs a round makes it longer; a call among others takes more, see sosc_cost_usual.
+
+#include "thread/cost.h"
+#include "base/arch.h"
+#include "call/cell.h"
+#include "ring/chunk.h"
+#include "base/clock.h"
+#include "ring/delay.h"
+#include "call/handler.h"
+#include "hook/select.h"
+
+_Static_assert(SOSC_CHUNK_SIZE / 2 + SOSC_CHUNK_HEADER + COST_UNITS <= CHUNK_LIMIT, "room");
+
+/**
+ * Hook an empty function by @handler, as a slot of @kind would be; false: no cell is left, or the
+ * clock must not be read.
+ */
+bool sosc_cost_begin(struct sosc_cost *cost, enum sosc_instrument_kind kind, uint64_t handler)
+{
+	static const struct sosc_function plain;
+	uint32_t cell = sosc_clock_off ? SOSC_NONE : sosc_cell_take();
+
+	if (cell == SOSC_NONE)
+		return false;
+	sosc_layers[cell].function = &plain;
+	sosc_layers[cell].instrument = (uint8_t)kind; // whose exits its calls have
+	sosc_cells[cell].original = (uint64_t)sosc_empty;
+	sosc_cells[cell].handler = handler;
+	*cost = (struct sosc_cost){.cell = cell, .direct = UINT64_MAX, .hooked = UINT64_MAX};
+	return true;
+}
+
+/** Call the function, and call it through the hook; @apart: one call after the other. */
+void sosc_cost_round(struct sosc_cost *cost, bool apart)
+{
+	uint64_t (*calls)(uint64_t, uint64_t) = apart ? sosc_call_apart : sosc_call_often;
+	uint64_t direct = calls((uint64_t)sosc_empty, COST_CALLS);
+	uint64_t hooked = calls(sosc_entry_of(cost->cell), COST_CALLS);
+
+	cost->more[apart][cost->rounds[apart]++] = (int64_t)(hooked - direct);
+	if (apart)
+		return;
+	if (direct < cost->direct)
+		cost->direct = direct;
+	if (hooked < cost->hooked)
+		cost->hooked = hooked;
+}
+
+/** @ticks of each call of the last round are counted elsewhere: take them off. */
+void sosc_cost_less(struct sosc_cost *cost, bool apart, uint64_t ticks)
+{
+	cost->more[apart][cost->rounds[apart] - 1] -= (int64_t)ticks * COST_CALLS;
+}
+
+static int64_t median(int64_t *values, uint32_t count)
+{
+	for (uint32_t i = 1; i < count; i++)
+		for (uint32_t k = i; k && values[k] < values[k - 1]; k--) {
+			int64_t value = values[k];
+
+			values[k] = values[k - 1];
+			values[k - 1] = value;
+		}
+	return count ? values[count / 2] : 0;
+}
+
+/**
+ * The ticks that a call takes longer in a program that does other things, too. The processor does
+ * several calls in a row at once. While it does calls apart, it has nothing else to do. A program's call
+ * takes a time between these two. This function returns the middle, as nobody knows how much other work
+ * the processor found.
+ */
+uint64_t sosc_cost_usual(struct sosc_cost *cost)
+{
+	int64_t ticks =
+		median(cost->more[0], cost->rounds[0]) + median(cost->more[1], cost->rounds[1]);
+
+	return ticks > 0 ? ((uint64_t)ticks + COST_CALLS) / (2 * COST_CALLS) : 0;
+}
+
+/** Take the hook out; returns the ticks that it added to a call. */
+uint64_t sosc_cost_end(const struct sosc_cost *cost)
+{
+	sosc_cells[cost->cell].handler = (uint64_t)sosc_h_jump;
+	return cost->hooked > cost->direct ? (cost->hooked - cost->direct) / COST_CALLS : 0;
+}
+
+static void add(uint64_t *shared, uint64_t value)
+{
+	__atomic_fetch_add(shared, value, __ATOMIC_RELAXED);
+}
+
+/**
+ * @thread has worked for @ticks, which are counted in @shared, and nowhere else. If it was very long,
+ * it was most likely not on a processor all the time.
+ */
+void sosc_cost_account(struct sosc_thread *thread, uint64_t *shared, uint64_t ticks)
+{
+	thread->accounted += ticks;
+	add(shared, ticks < DELAY_LONG ? ticks : DELAY_LONG);
+}
+
+/**
+ * Count COST_EVERY pieces of work. Each takes as long as the piece that @thread began at @start, and @rest
+ * ticks more. A piece that took very long was most likely not on a processor all the time, and is left out.
+ */
+void sosc_cost_add(struct sosc_thread *thread, uint64_t start, uint32_t units, uint64_t rest)
+{
+	uint64_t other = thread->accounted - thread->accounted_then;
+	uint64_t ticks = sosc_ticks_since(start);
+
+	other += sosc_cost_clock();
+	if (ticks < other || sosc_is_long(start + other, start + ticks))
+		return;
+	add(&sosc_control->works, COST_EVERY);
+	add(&sosc_control->work_units, (uint64_t)units * COST_EVERY);
+	add(&sosc_control->took_works, (ticks - other + rest) * COST_EVERY);
+}
+
+/**
+ * Where a thread may write COST_UNITS of records that nobody reads: in front of a boundary of
+ * chunks, as that memory begins at any page.
+ */
+uint64_t sosc_cost_units(void)
+{
+	uint64_t chunk = (uint64_t)sosc_chunk_at(SOSC_NONE);
+
+	if ((chunk & CHUNK_MASK) > SOSC_CHUNK_SIZE / 2)
+		chunk = (chunk | CHUNK_MASK) + 1;
+	return chunk + SOSC_CHUNK_HEADER;
+}

@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads, found by their thread pointer: no thread-local storage, no lock.
+//
+// The table is wiped in a forked child (MADV_WIPEONFORK), so a child finds
+// nothing of its parent's; a vfork child shares memory and goes on as its
+// parent. A thread that reuses a dead one's stack has its thread pointer, but
+// another thread id in the C library's descriptor; that word's place is found
+// at start.
+
+#include "thread/thread.h"
+#include "base/arch.h"
+#include "call/cell.h"
+#include "base/clock.h"
+#include "thread/counts.h"
+#include "call/gate.h"
+#include "hook/guard.h"
+#include "call/handler.h"
+#include "base/instrument.h"
+#include "base/memory.h"
+#include "thread/park.h"
+#include "ring/record.h"
+#include "ring/ring.h"
+#include "base/session.h"
+#include "base/sys.h"
+
+enum { PROBES = 64 }; // places that a thread may have
+
+struct sosc_thread *sosc_threads;
+int64_t sosc_tid_offset;
+bool sosc_quiet;
+
+struct sosc_owners *sosc_owners;
+
+const uint32_t *sosc_alive;
+
+static uint32_t *alive; // the same
+static uint32_t generation; // what *alive holds once it has noticed
+static uint64_t forked_tp, forked_sp; // the thread that was forked, and where its stack ended
+static bool is_child; // the control block has come from a parent
+static uint32_t process_id; // of this process; 0: not known
+
+// Whether children go on as this process does. soscope may have found meanwhile that it cannot
+// follow them; that it can after all is nothing to be believed.
+static bool is_followed(void)
+{
+	return sosc_session->flags & sosc_control->flags & SOSC_FLAG_FOLLOW;
+}
+
+static inline uint32_t tid_check(void)
+{
+	return sosc_thread_word(sosc_tid_offset);
+}
+
+// Where the thread id lies in the C library's descriptor of a thread: @told by soscope,
+// else one of the places that are known, if it holds this thread's id. Any other word of
+// the descriptor may equal an id: glibc's flag of several threads is 1, as is the id of
+// a container's first thread. Without an offset only the thread pointer tells threads
+// apart.
+static void find_tid_offset(int64_t told)
+{
+	static const uint16_t known[] = SOSC_TID_OFFSETS;
+	uint32_t tid;
+
+	sosc_tid_offset = told;
+	if (told)
+		return;
+	tid = (uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0);
+	for (uint32_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (*(const uint32_t *)(sosc_thread_pointer() + known[i]) == tid) {
+			sosc_tid_offset = known[i];
+			return;
+		}
+}
+
+int sosc_threads_init(int64_t tid_offset)
+{
+	uint64_t size = (uint64_t)THREAD_COUNT << THREAD_SHIFT;
+	uint64_t all = size + SOSC_PAGE + sizeof(*sosc_owners);
+	void *map = sosc_mmap(NULL, all, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (sosc_mmap_failed(map))
+		return (int)(intptr_t)map;
+	(void)sosc_sys3(SYS_MADVISE, (long)map, (long)all, MADV_WIPEONFORK);
+	sosc_threads = map;
+	sosc_alive = alive = (void *)((uint8_t *)map + size);
+	sosc_owners = (void *)((uint8_t *)map + size + SOSC_PAGE);
+	sosc_gate = (void *)(alive + 2);
+	*alive = ++generation;
+	process_id = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+	find_tid_offset(tid_offset);
+	return 0;
+}
+
+/** Another session, with everything stopped: nobody has a place in the old ring. */
+void sosc_threads_again(int64_t tid_offset)
+{
+	for (uint32_t i = 0; i < THREAD_COUNT; i++) {
+		struct sosc_thread *thread = &sosc_threads[i];
+		struct sosc_parked *parked = thread->parked;
+		uint32_t turns = thread->turns;
+
+		if (!thread->key)
+			continue;
+		memset(thread, 0, sizeof(*thread));
+		thread->turns = turns; // an interrupted thread takes no new position for its own
+		if (!parked || parked == sosc_parked_fallback)
+			continue;
+		(void)sosc_sys3(SYS_MADVISE, (long)parked, SOSC_PARKED_SIZE, MADV_DONTNEED);
+		thread->parked = parked;
+	}
+	sosc_memory_clear(sosc_parked_fallback, sizeof(sosc_parked_fallback));
+	memset(sosc_owners, 0, sizeof(*sosc_owners));
+	forked_sp = 0;
+	is_child = false;
+	process_id = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+	*alive = ++generation;
+	sosc_quiet = false;
+	find_tid_offset(tid_offset);
+}
+
+/** The session is over, see sosc_session_rest: forget all threads, and record nothing. */
+void sosc_threads_rest(void)
+{
+	sosc_quiet = true;
+	for (uint32_t i = 0; i < THREAD_COUNT; i++)
+		if (sosc_threads[i].key)
+			sosc_parked_take(&sosc_threads[i]);
+	sosc_memory_clear(sosc_threads, (uint64_t)THREAD_COUNT << THREAD_SHIFT);
+	memset(sosc_owners, 0, sizeof(*sosc_owners));
+	sosc_memory_clear(sosc_parked_fallback, sizeof(sosc_parked_fallback));
+}
+
+// Gives back a chunk of thread @tid, which is no more, in process @pid. soscope may have
+// noticed and given it to somebody else: then it has another name in it, or is not in use.
+static void release(uint32_t tid, uint32_t pid, uint32_t index)
+{
+	uint32_t *states = sosc_section(SOSC_SEC_CHUNK_STATES), state;
+	struct sosc_chunk *chunk = (void *)((uint8_t *)sosc_section(SOSC_SEC_RING) +
+					    (uint64_t)index * SOSC_CHUNK_SIZE);
+
+	if (index >= sosc_session->chunks) // none, or of an earlier session
+		return;
+	state = __atomic_load_n(&states[index], __ATOMIC_ACQUIRE);
+	if ((state & SOSC_CHUNK_STATE) != SOSC_CHUNK_OWNED ||
+	    !__atomic_load_n(&chunk->seq, __ATOMIC_ACQUIRE) || chunk->tid != tid ||
+	    chunk->pid != pid)
+		return;
+	chunk->tsc_full = sosc_ticks(); // if it is somebody else's by now: too early, and in vain
+	(void)sosc_chunk_change(&states[index], state, SOSC_CHUNK_FULL);
+}
+
+// The ids of the thread and its process. Where system calls may be forbidden the C
+// library knows the former; and a forked child has one thread, whose id is its own.
+static void identify(struct sosc_thread *thread)
+{
+	static uint32_t known_pid, known_generation;
+
+	thread->asked = 0; // another thread's waits
+	if (!(sosc_needs & SOSC_NEEDS_IDS))
+		return; // nobody asks
+	if (sosc_is_sealed(thread)) {
+		thread->tid = sosc_tid_offset ? tid_check() : 0;
+		thread->pid = known_generation == sosc_process() ? known_pid : thread->tid;
+	} else {
+		thread->tid = (uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0);
+		thread->pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+	}
+	if (thread->borrowed)
+		return;
+	known_pid = thread->pid;
+	known_generation = sosc_process();
+}
+
+// Another thread than the one that had this place: same thread pointer. A signal handler
+// that comes here meanwhile does it all: then a chunk is the handler's, and goes as well.
+static void rename_thread(struct sosc_thread *thread)
+{
+	uint32_t tid = thread->tid, pid = thread->pid, chunk = sosc_ring_leave(thread);
+
+	release(tid, pid, chunk);
+	release(thread->tid, thread->pid, chunk);
+	for (uint32_t i = 0; i < THREAD_HELD; i++) { // its writer is no more
+		uint64_t held = __atomic_exchange_n(&thread->held[i], 0, __ATOMIC_RELAXED);
+
+		if (!held)
+			continue;
+		release(tid, pid, (uint32_t)(held >> 32));
+		release(thread->tid, thread->pid, (uint32_t)(held >> 32));
+	}
+	identify(thread);
+	thread->tid_check = tid_check();
+}
+
+/**
+ * vfork has returned, in the @child or, after that has ended or executed a
+ * program, in the parent. Both have the same memory, so the same thread.
+ */
+void sosc_thread_vforked(struct sosc_thread *thread, bool child)
+{
+	release(thread->tid, thread->pid, sosc_ring_leave(thread));
+	thread->borrowed = child;
+	thread->sealed = 0;
+	identify(thread);
+	thread->quiet = child && !is_followed();
+}
+
+/** From now on @thread writes what thread @tid of its process has done; whose that was before. */
+uint32_t sosc_thread_writes_as(struct sosc_thread *thread, uint32_t tid)
+{
+	uint32_t before = thread->tid;
+
+	release(before, thread->pid, sosc_ring_leave(thread));
+	thread->tid = tid;
+	return before;
+}
+
+/** A child is about to share the control block with this process, or shares it already. */
+void sosc_thread_forks(void)
+{
+	if (is_followed())
+		__atomic_fetch_or(&sosc_control->agent_flags, (uint32_t)SOSC_AGENT_FORKED,
+				  __ATOMIC_RELAXED);
+}
+
+/** Whether the caller is a child that has its parent's memory, as behind vfork. Makes a system call. */
+bool sosc_is_borrower(void)
+{
+	return process_id != (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+}
+
+/**
+ * @thread, or a thread that has no place, is going to give up rights of this process. Whoever
+ * shares the control block with another process may read what the other one does, and change what
+ * soscope sees of it. So the process leaves the block if it has been forked, or has forked. A
+ * child that shares its parent's memory would take the block from its parent, and leaves it alone.
+ */
+void sosc_thread_changes_rights(struct sosc_thread *thread)
+{
+	if (sosc_is_quiet() || !is_followed() || (thread && thread->borrowed) ||
+	    (!is_child && !(sosc_control->agent_flags & SOSC_AGENT_FORKED)))
+		return;
+	if (!sosc_is_sealed(thread) && sosc_is_borrower())
+		return;
+	__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_RIGHTS], 1, __ATOMIC_RELAXED);
+	if (thread)
+		release(thread->tid, thread->pid, sosc_ring_leave(thread));
+	sosc_quiet = true;
+	if (!sosc_is_sealed(thread))
+		sosc_session_leave();
+}
+
+// Where the thread at @tp is most often, as FIND_THREAD.
+static inline uint32_t first_place(uint64_t tp)
+{
+	return (uint32_t)(tp >> 12) * THREAD_FACTOR >> (32 - THREAD_BITS);
+}
+
+static inline struct sosc_thread *place_at(uint64_t tp, uint32_t probe)
+{
+	return &sosc_threads[(first_place(tp) + probe) & (THREAD_COUNT - 1)];
+}
+
+// A thread may begin with the thread pointer of one that has ended, and have its place: it has its
+// id in the descriptor before it runs. Either we find the id, or it finds another key.
+static bool take_place(struct sosc_thread *place, uint64_t tp, uint32_t pid)
+{
+	uint64_t key = __atomic_load_n(&place->key, __ATOMIC_RELAXED), mine = tp;
+
+	if (!sosc_thread_has_ended(place, pid) ||
+	    !__atomic_compare_exchange_n(&place->key, &key, tp, false, __ATOMIC_SEQ_CST,
+					 __ATOMIC_RELAXED))
+		return false;
+	if (sosc_thread_pointer_is_free(key, pid))
+		return true;
+	(void)__atomic_compare_exchange_n(&place->key, &mine, key, false, __ATOMIC_SEQ_CST,
+					  __ATOMIC_RELAXED);
+	return false;
+}
+
+// All places that @tp may have are taken: return the place of a thread that has ended. The new thread goes
+// on as if that thread had had the same thread pointer. NULL: threads that live have all of the places.
+static struct sosc_thread *look_for_ended(uint64_t tp)
+{
+	uint32_t pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+
+	for (uint32_t probe = 0; probe < PROBES; probe++)
+		if (take_place(place_at(tp, probe), tp, pid))
+			return place_at(tp, probe);
+	return NULL;
+}
+
+// Who has no place comes here with each call: behind a look in vain most of them make none.
+static struct sosc_thread *take_over(uint64_t tp)
+{
+	static uint32_t refused;
+	struct sosc_thread *place = NULL;
+
+	if (!sosc_tid_offset || sosc_is_sealed(NULL))
+		return NULL;
+	if (__atomic_load_n(&refused, __ATOMIC_RELAXED) % PROBES == 0)
+		place = look_for_ended(tp);
+	if (!place)
+		__atomic_fetch_add(&refused, 1, __ATOMIC_RELAXED);
+	return place;
+}
+
+static struct sosc_thread *find(uint64_t tp)
+{
+	for (uint32_t probe = 0; probe < PROBES; probe++) {
+		struct sosc_thread *thread = place_at(tp, probe);
+		uint64_t key = __atomic_load_n(&thread->key, __ATOMIC_ACQUIRE);
+
+		if (!key && __atomic_compare_exchange_n(&thread->key, &key, tp, false,
+							__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+			key = tp;
+		if (key == tp)
+			return thread;
+	}
+	return take_over(tp);
+}
+
+// A signal handler may come here in the middle, and do it all: what it has got stays, and
+// nothing is got twice. At worst a count array more is used.
+static void fill_in(struct sosc_thread *thread)
+{
+	uint32_t no_chunk = 0;
+	uint64_t no_pos = 0;
+
+	// before glibc 2.34 the first thread's id is not there yet at start
+	if (!sosc_tid_offset && !sosc_is_sealed(thread))
+		find_tid_offset(0);
+	(void)__atomic_compare_exchange_n(&thread->chunk, &no_chunk, SOSC_NONE, false,
+					  __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	(void)__atomic_compare_exchange_n(&thread->pos, &no_pos, SOSC_NO_ROOM, false,
+					  __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	identify(thread);
+	thread->tid_check = tid_check();
+	sosc_instruments_thread(thread);
+	sosc_parked_give(thread);
+	__atomic_store_n(&thread->ready, THREAD_READY, __ATOMIC_RELEASE);
+}
+
+static struct sosc_thread *self(void)
+{
+	struct sosc_thread *thread = find(sosc_thread_pointer());
+
+	if (!thread)
+		return NULL;
+	if (!thread->ready)
+		fill_in(thread);
+	else if (thread->tid_check != tid_check())
+		rename_thread(thread);
+	return thread;
+}
+
+static void notice_fork(void)
+{
+	uint32_t parent = process_id;
+
+	*alive = ++generation;
+	forked_tp = sosc_thread_pointer();
+	forked_sp = (uint64_t)__builtin_frame_address(0);
+	is_child = true;
+	process_id = sosc_is_sealed(NULL) ? 0 : (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+	sosc_thread_forks();
+	if (!is_followed()) {
+		sosc_quiet = true;
+		sosc_session_leave();
+	} else {
+		sosc_images_forked(process_id, parent);
+	}
+	sosc_gate_forked();
+	sosc_instruments_forked();
+}
+
+/**
+ * Whether this process records nothing: a child that is not followed, which may not
+ * have made a hooked call yet, and any process whose recording has ended.
+ */
+bool sosc_is_quiet(void)
+{
+	if (!sosc_process())
+		notice_fork();
+	return sosc_quiet;
+}
+
+static __attribute__((noinline)) struct sosc_thread *find_or_make(void)
+{
+	for (;;) {
+		uint32_t process = sosc_process();
+		uint64_t session = sosc_inside.sessions;
+		struct sosc_thread *thread;
+
+		if (!process) {
+			notice_fork();
+			continue;
+		}
+		if (sosc_quiet)
+			return NULL;
+		thread = self();
+		if (process == sosc_process())
+			return thread;
+		if (!thread)
+			continue;
+		thread->ready = 0; // what it is called was asked before the fork
+		if (session != sosc_inside.sessions || !is_followed()) {
+			// made for an earlier session, or by a child that has not yet
+			// noticed that it is one
+			thread->key = 0;
+		}
+	}
+}
+
+/**
+ * This thread's state, made on its first call; NULL in a child that is not
+ * followed, and where the table is full.
+ */
+struct sosc_thread *sosc_thread_self(void)
+{
+	uint64_t tp = sosc_thread_pointer();
+	struct sosc_thread *thread = &sosc_threads[first_place(tp)];
+
+	// in a forked child all of it is 0
+	if (thread->key == tp && thread->ready && thread->tid_check == tid_check() && !sosc_quiet)
+		return thread;
+	return find_or_make();
+}
+
+/**
+ * Whether a call whose return address lies at @sp, and that this process does not
+ * know, was made by the process that forked this one: it returns in both.
+ */
+bool sosc_thread_inherits(uint64_t sp)
+{
+	if (!forked_sp || sosc_thread_pointer() != forked_tp || sp < forked_sp)
+		return false;
+	forked_sp = sp + 8; // what is called from here on is our own
+	return true;
+}
+
+// In a child that is not followed, and when the recording has ended: this slot
+// costs one jump from now on.
+static void mute(struct sosc_cell *cell)
+{
+	__atomic_store_n(&cell->handler, (uint64_t)sosc_h_jump, __ATOMIC_RELAXED);
+}
+
+struct sosc_thread *sosc_thread_slow(struct sosc_cell *cell)
+{
+	struct sosc_thread *thread = sosc_thread_self();
+
+	if (thread)
+		return thread;
+	if (sosc_quiet)
+		mute(cell);
+	else if (sosc_layers[sosc_cell_index(cell)].instrument == SOSC_INSTRUMENT_TRACE)
+		__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_THREADS], 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+struct sosc_thread *sosc_thread_slow_exit(struct sosc_site *site)
+{
+	struct sosc_thread *thread = sosc_thread_self();
+
+	(void)site;
+	if (!thread && !sosc_quiet)
+		__atomic_fetch_add(&sosc_control->dropped_exits, 1, __ATOMIC_RELAXED);
+	return thread;
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// How code finds a variable: one that each thread has for itself, or one that pointers lead to.
+
+#include "image/image.h"
+#include "base/memory.h"
+#include "vm/rubystack.h"
+
+enum {
+	GENERAL = 14, // lea index(%rip), %rdi; call __tls_get_addr, both with padding
+	LOCAL = 9, // mov %fs:offset, %register
+	LONGEST = 7, // mov offset(%register), %register
+};
+
+/**
+ * Of the first such variable in @size bytes of code at @code: its offset from the thread pointer,
+ * or the address of what __tls_get_addr is called with (*index, which is 0 otherwise). Whether
+ * there is one; looked for byte by byte, as these sequences stand for nothing else (the ABI's
+ * supplement for x86-64, 4.11).
+ */
+bool sosc_first_tls(uint64_t code, uint32_t size, uint64_t *index, int64_t *offset)
+{
+	const uint8_t *bytes = (const uint8_t *)code;
+	const struct sosc_loaded *image = sosc_image_of(code);
+	int32_t distance;
+
+	if (!image || !sosc_code_readable(image, code) ||
+	    !sosc_code_readable(image, code + size - 1))
+		return false;
+	for (uint32_t i = 0; i + GENERAL <= size; i++) {
+		const uint8_t *at = bytes + i;
+
+		*index = 0;
+		// 66 lea; 66 66 rex.W call, or by the word that holds the address: 66 rex.W call
+		if (at[0] == 0x66 && at[1] == 0x48 && at[2] == 0x8d && at[3] == 0x3d &&
+		    at[8] == 0x66 &&
+		    ((at[9] == 0x66 && at[10] == 0x48 && at[11] == 0xe8) ||
+		     (at[9] == 0x48 && at[10] == 0xff && at[11] == 0x15))) {
+			memcpy(&distance, at + 4, sizeof(distance));
+			*index = code + i + 8 + (uint64_t)(int64_t)distance;
+			return true;
+		}
+		if (at[0] == 0x64 && (at[1] & 0xfb) == 0x48 && at[2] == 0x8b &&
+		    (at[3] & 0xc7) == 0x04 && at[4] == 0x25) {
+			memcpy(&distance, at + 5, sizeof(distance));
+			if (distance == 0x28)
+				continue; // what the stack protector has there
+			*offset = distance;
+			return true;
+		}
+	}
+	return false;
+}
+
+// The address of an operand in memory, by its ModRM byte at @modrm and the register that has @value; 0:
+// it is none of these.
+static uint64_t operand_at(const uint8_t *modrm, uint32_t base, uint64_t value)
+{
+	int32_t offset = 0;
+
+	if ((*modrm & 7) != base || base == 4) // of another register, or of two
+		return 0;
+	if (*modrm >> 6 == 1)
+		return value + (uint64_t)(int64_t)(int8_t)modrm[1];
+	if (*modrm >> 6 == 2)
+		memcpy(&offset, modrm + 1, sizeof(offset));
+	return *modrm >> 6 == 3 || (*modrm >> 6 == 0 && base == 5) ?
+		       0 :
+		       value + (uint64_t)(int64_t)offset;
+}
+
+/**
+ * Where the code at @code, @size bytes of it, finds the first operand in memory that is no pointer, by
+ * pointers that lead from one to the next: the first lies in the image. 0: it begins with something
+ * else (Intel's manual, volume 2, 2.1.5). @tid: of this thread, for reading.
+ */
+uint64_t sosc_last_loaded(uint64_t code, uint32_t size, uint32_t tid)
+{
+	const struct sosc_loaded *image = sosc_image_of(code);
+	const uint8_t *at = (const uint8_t *)code, *end = at + size - LONGEST - 1;
+	uint32_t base = 8; // no register has a pointer yet
+	uint64_t addr = 0, value = 0;
+	int32_t distance;
+
+	if (!image || !sosc_code_readable(image, code) ||
+	    !sosc_code_readable(image, code + size - 1))
+		return 0;
+	if (at[0] == 0xf3 && at[1] == 0x0f && at[2] == 0x1e && at[3] == 0xfa) // endbr64
+		at += 4;
+	while (at < end && at[0] == 0x48 && at[1] == 0x8b) { // mov memory, %register
+		if (base == 8) {
+			if ((at[2] & 0xc7) != 5)
+				return 0;
+			memcpy(&distance, at + 3, sizeof(distance));
+			addr = (uint64_t)at + 7 + (uint64_t)(int64_t)distance;
+		} else {
+			addr = operand_at(at + 2, base, value);
+		}
+		if (!addr || sosc_read(tid, &value, addr, sizeof(value)) != sizeof(value))
+			return 0;
+		base = at[2] >> 3 & 7;
+		at += (at[2] & 0xc7) == 5 ? 7 : at[2] >> 6 == 0 ? 3 : at[2] >> 6 == 1 ? 4 : 7;
+	}
+	if (base == 8 || at >= end)
+		return 0;
+	if (at[0] == 0x0f && (at[1] == 0xb6 || at[1] == 0xb7)) // movzbl, movzwl
+		return operand_at(at + 2, base, value);
+	return at[0] == 0x8b || at[0] == 0xf6 ? operand_at(at + 1, base, value) : 0; // mov, test
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * What is read of frames of Python: memory that stays as it is, or copies of what may go meanwhile.
+ */
+#ifndef SOSC_PYTHONREADING_H
+#define SOSC_PYTHONREADING_H
+
+#include "stack/chain.h"
+#include "soscope/objects.h"
+
+#pragma GCC visibility push(hidden)
+
+enum {
+	READING_PART = 256, // bytes of a struct that are of interest
+	READING_WINDOW = 1024, // bytes of frames that are read at once
+};
+
+struct sosc_reading {
+	const struct sosc_python *at;
+	uint32_t tid; // by whose id memory that may be gone is read; 0: it stays as it is
+	struct sosc_chain *chain; // where what is read is kept; or NULL
+	struct sosc_window window; // READING_PART bytes at least
+	_Alignas(uint64_t) uint8_t code[READING_PART]; // a copy
+};
+
+// pythonreading.c
+uint32_t sosc_part_of_code(const struct sosc_python *at);
+uint32_t sosc_part_of_text(const struct sosc_python *at);
+uint64_t sosc_part_copy(const struct sosc_reading *reading, uint8_t *copy, uint64_t addr,
+			uint32_t size);
+uint64_t sosc_frame_copy(struct sosc_reading *reading, uint64_t frame);
+bool sosc_read_word(const struct sosc_reading *reading, uint64_t addr, uint64_t *value);
+
+/** Where a code object can be read; 0: nowhere. */
+static inline uint64_t sosc_code_at(struct sosc_reading *reading, uint64_t code)
+{
+	return reading->tid ? sosc_part_copy(reading, reading->code, code,
+					     sosc_part_of_code(reading->at)) :
+			      code;
+}
+
+/** The same of a frame. */
+static inline uint64_t sosc_frame_at(struct sosc_reading *reading, uint64_t frame)
+{
+	return reading->tid ? sosc_frame_copy(reading, frame) : frame;
+}
+
+#pragma GCC visibility pop
+
+#endif
