@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/agent.h"
 #include "base/arch.h"
-#include "hook/guard.h"
+#include "base/state.h"
 #include "base/sys.h"
 
 uint8_t sosc_clock_off;
@@ -45,7 +45,7 @@ uint64_t sosc_wait(const uint32_t *word, uint32_t value, uint32_t ns)
 	} timeout = {0, ns};
 	uint64_t start, took;
 
-	if (sosc_is_sealed(NULL)) {
+	if (sosc_is_process_sealed()) {
 		for (int i = 0; i < 40000; i++)
 			sosc_pause();
 		return 2500000;

@@ -2,7 +2,7 @@
 // Reading what may not be there, and writing into pages that are read-only.
 
 #include "base/memory.h"
-#include "hook/guard.h"
+#include "base/state.h"
 #include "base/sys.h"
 
 static uint64_t whole_pages(uint64_t size)
@@ -182,7 +182,7 @@ static bool write_by_file(uint64_t addr, const void *bytes, uint64_t size)
 	long fd = open_fd ? open_fd - 1 : -EBADF;
 	bool done;
 
-	if (!open_fd && (is_often || sosc_is_sealed(NULL)))
+	if (!open_fd && (is_often || sosc_is_process_sealed()))
 		fd = open_memory();
 	for (int tries = 0; fd == -EBADF && tries < TRIES; tries++)
 		fd = open_among_others(addr);
@@ -210,7 +210,7 @@ bool sosc_write(uint64_t addr, const void *bytes, uint64_t size, bool text)
 	if (write_by_file(addr, bytes, size))
 		return memcmp((const void *)addr, bytes, size) == 0;
 	// In a process that has given up its rights that file is root's. Code stays executable meanwhile.
-	if ((text && sosc_is_sealed(NULL)) || !sosc_protect(start, end, prot | PROT_WRITE))
+	if ((text && sosc_is_process_sealed()) || !sosc_protect(start, end, prot | PROT_WRITE))
 		return false;
 	memcpy((void *)addr, bytes, size);
 	(void)sosc_protect(start, end, prot);

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The control blocks of this process and their plans: where they lie, what the present plan says of
 // both, and how a child leaves them if nobody follows it. A plan lies behind its block. This
-// process can only read the plan, and nobody but soscope can write to the plan's file.
+// process can only read the plan, and nobody but soscope can write to the plan's file. And variables
+// that every part reads (state.h), but for those that lie at fixed places (arch_x86_64_pages.S).
 
 #include "base/session.h"
 #include "ring/chunk.h"
 #include "thread/counts.h"
 #include "base/signals.h"
-#include "entry/start.h"
+#include "base/state.h"
 #include "base/sys.h"
+
+uint64_t sosc_base;
+uint64_t sosc_stack_end;
+uint32_t sosc_sealed;
+struct sosc_layer sosc_layers[SOSC_MAX_SLOTS];
 
 struct sosc_control *sosc_control;
 const struct sosc_session *sosc_session;
@@ -218,7 +224,7 @@ void sosc_session_replace(uint64_t at, uint64_t size, uint64_t kept)
 	static uint8_t page[SOSC_PAGE];
 	uint64_t before;
 
-	if (!sosc_signals_hold(NULL, &before))
+	if (!sosc_signals_hold(sosc_is_process_sealed(), &before))
 		return;
 	memcpy(page, (const void *)at, kept);
 	if (!sosc_mmap_failed(sosc_mmap((void *)at, size, PROT_READ | PROT_WRITE,

@@ -9,20 +9,20 @@
 #ifndef SOSC_SIGNALS_H
 #define SOSC_SIGNALS_H
 
-#include "hook/guard.h"
 #include "base/sys.h"
 
 /**
- * Hold signals of @thread back until sosc_signals_release; false: it may make no system calls.
- * Those that a fault raises come nevertheless.
+ * Hold signals of this thread back until sosc_signals_release. False, and nothing is done: the thread
+ * may make no system calls (@is_sealed, as sosc_is_sealed says). Signals that a fault raises come
+ * nevertheless.
  */
-static inline bool sosc_signals_hold(const struct sosc_thread *thread, uint64_t *before)
+static inline bool sosc_signals_hold(bool is_sealed, uint64_t *before)
 {
 	static const uint64_t held =
 		~(1ull << (SIGILL - 1) | 1ull << (SIGTRAP - 1) | 1ull << (SIGBUS - 1) |
 		  1ull << (SIGFPE - 1) | 1ull << (SIGSEGV - 1) | 1ull << (SIGSYS - 1));
 
-	return !sosc_is_sealed(thread) &&
+	return !is_sealed &&
 	       sosc_sys6(SYS_RT_SIGPROCMASK, SIG_BLOCK, (long)&held, (long)before, 8, 0, 0) == 0;
 }
 

@@ -12,7 +12,7 @@
 #include "blocks/blocks.h"
 #include "base/clock.h"
 #include "thread/cost.h"
-#include "hook/guard.h"
+#include "thread/thread.h"
 #include "call/handler.h"
 #include "image/image.h"
 #include "base/instrument.h"

@@ -3,7 +3,7 @@
 // its own blocks are not recorded: the program has asked for the blocks alone.
 
 #include "blocks/blocks.h"
-#include "hook/guard.h"
+#include "thread/thread.h"
 #include "image/image.h"
 #include "base/sys.h"
 

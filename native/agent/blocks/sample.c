@@ -14,7 +14,7 @@
 
 #include "blocks/blocks.h"
 #include "base/sampling.h"
-#include "hook/guard.h"
+#include "thread/thread.h"
 #include "image/image.h"
 #include "base/memory.h"
 #include "base/sys.h"

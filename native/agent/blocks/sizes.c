@@ -9,7 +9,7 @@
 // the address space that has blocks: a small leaf leaves the rest to a program that has a limit.
 
 #include "blocks/blocks.h"
-#include "hook/guard.h"
+#include "thread/thread.h"
 #include "base/memory.h"
 #include "base/sys.h"
 

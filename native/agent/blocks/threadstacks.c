@@ -15,7 +15,7 @@
 #include "call/cell.h"
 #include "base/clock.h"
 #include "stack/threadblock.h"
-#include "hook/guard.h"
+#include "thread/thread.h"
 #include "call/handler.h"
 #include "image/image.h"
 #include "base/instrument.h"

@@ -4,7 +4,6 @@
 
 #include "call/cell.h"
 
-struct sosc_layer sosc_layers[SOSC_MAX_SLOTS];
 struct sosc_lazy sosc_lazy[SOSC_MAX_SLOTS];
 
 // The last cell is nobody's: a struct sosc_call_site has no room for its index.

@@ -6,44 +6,19 @@
 #ifndef SOSC_CELL_H
 #define SOSC_CELL_H
 
-#include "base/agent.h"
+#include "base/state.h"
 
 #pragma GCC visibility push(hidden)
-
-struct sosc_cell { // behind an entry trampoline
-	uint64_t handler;
-	uint64_t original; // where calls go; the loader stores here when it binds
-};
 
 struct sosc_lazy { // for sosc_h_resolve, indexed like the cells
 	uint64_t index; // of the relocation in DT_JMPREL
 	uint64_t got; // DT_PLTGOT
 };
 
-// What only the slow paths know of a slot as one instrument has hooked it; same index
-// as its cell and its struct sosc_slot. A cell belongs to them for ever.
-struct sosc_layer {
-	uint64_t addr; // the cell the loader fills in
-	const struct sosc_function *function; // belongs to the session
-	uint64_t session; // sosc_inside.sessions when it was last hooked
-	uint32_t key; // with addr, tells it from all others: image, symbol, instrument
-	uint8_t instrument; // enum sosc_instrument_kind
-	uint8_t ns; // namespace of the image
-	uint8_t of_libc; // the C library's function, whose arguments are known
-	uint8_t reserved;
-};
-
 enum sosc_cell_use { RESOLVE_CELL = 1, GUARD_CELL = 2, ALIAS_CELL = 3, SHARED_CELL = 4 };
 
-extern struct sosc_cell sosc_cells[SOSC_MAX_SLOTS];
 extern const uint8_t sosc_entries[];
 extern struct sosc_lazy sosc_lazy[SOSC_MAX_SLOTS];
-extern struct sosc_layer sosc_layers[SOSC_MAX_SLOTS];
-
-static inline uint32_t sosc_cell_index(const struct sosc_cell *cell)
-{
-	return (uint32_t)(cell - sosc_cells);
-}
 
 static inline uint64_t sosc_entry_of(uint32_t index)
 {
@@ -68,7 +43,6 @@ void sosc_cells_rest(void);
 
 #pragma GCC visibility pop
 
-_Static_assert(sizeof(struct sosc_cell) == 16, "layout.h");
 _Static_assert(sizeof(struct sosc_lazy) == 16, "indexed like the cells");
 
 #endif

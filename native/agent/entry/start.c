@@ -10,7 +10,6 @@
 #include "thread/counts.h"
 #include "hook/execs.h"
 #include "call/gate.h"
-#include "hook/guard.h"
 #include "call/handler.h"
 #include "base/instrument.h"
 #include "hook/loader.h"
@@ -22,15 +21,13 @@
 #include "entry/rest.h"
 #include "ring/ring.h"
 #include "base/session.h"
+#include "base/state.h"
 #include "call/site.h"
 #include "hook/slot.h"
 #include "base/sys.h"
 #include "thread/thread.h"
 
 _Static_assert(sizeof(sosc_quiet) == 1 && sizeof(sosc_objects_count) == 1, "soscope has bytes");
-
-uint64_t sosc_base;
-uint64_t sosc_stack_end;
 
 enum { FEW_PAGES = 4 };
 

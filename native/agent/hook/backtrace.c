@@ -13,7 +13,7 @@
 #include "image/image.h"
 #include "image/lookup.h"
 #include "call/site.h"
-#include "entry/start.h"
+#include "base/state.h"
 
 typedef int backtrace_function(void **buffer, int size);
 typedef int walk_function(sosc_step *step, void *data); // _Unwind_Backtrace

@@ -8,9 +8,7 @@
 // its own, in the control block.
 
 #include "hook/execs.h"
-#include "hook/guard.h"
 #include "base/memory.h"
-#include "entry/start.h"
 #include "base/sys.h"
 #include "thread/thread.h"
 

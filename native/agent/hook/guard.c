@@ -28,8 +28,6 @@
 #include "base/sys.h"
 #include "thread/thread.h"
 
-uint32_t sosc_sealed;
-
 enum { // linux/prctl.h, linux/seccomp.h
 	PR_SET_SECCOMP = 22,
 	PR_SET_NAME = 15,

@@ -25,7 +25,7 @@
 #include "ring/record.h"
 #include "stack/unwindrules.h"
 #include "call/site.h"
-#include "entry/start.h"
+#include "base/state.h"
 #include "base/sys.h"
 #include "thread/thread.h"
 #include "hook/turns.h"

@@ -10,7 +10,7 @@
 #include "image/changes.h"
 #include "image/image.h"
 #include "image/lookup.h"
-#include "entry/start.h"
+#include "base/state.h"
 
 enum { // of CPython's PyTypeObject, in bytes
 	TP_NAME = 24,

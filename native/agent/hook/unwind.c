@@ -13,7 +13,7 @@
 #include "image/image.h"
 #include "base/instrument.h"
 #include "image/lookup.h"
-#include "entry/start.h"
+#include "base/state.h"
 
 struct find_object { // struct dl_find_object, <dlfcn.h> of glibc 2.35
 	unsigned long long flags;

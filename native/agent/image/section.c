@@ -3,7 +3,7 @@
 // image's file, if it is still the one that was mapped.
 
 #include "image/section.h"
-#include "hook/guard.h"
+#include "base/state.h"
 #include "image/image.h"
 #include "base/memory.h"
 #include "base/sys.h"
@@ -157,7 +157,7 @@ uint32_t sosc_find_sections(const struct sosc_loaded *image, const char *name, b
 	Elf64_Ehdr ehdr;
 	long fd = -ENOENT;
 
-	if (sosc_is_sealed(NULL))
+	if (sosc_is_process_sealed())
 		return SOSC_NONE;
 	if (image->main)
 		fd = open_file(image, program, alone, &ehdr);

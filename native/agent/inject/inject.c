@@ -8,7 +8,6 @@
 #include "base/arch.h"
 #include "call/cell.h"
 #include "base/clock.h"
-#include "hook/guard.h"
 #include "call/handler.h"
 #include "image/image.h"
 #include "base/instrument.h"

@@ -98,7 +98,7 @@ static void leave_as(struct sosc_prof_thread *mine, struct sosc_prof_table *tabl
 
 	if (!thread)
 		return;
-	are_held = sosc_signals_hold(thread, &before);
+	are_held = sosc_signals_hold(sosc_is_sealed(thread), &before);
 	tid = sosc_thread_writes_as(thread, table->tid);
 	leave(mine, table, keep);
 	(void)sosc_thread_writes_as(thread, tid);

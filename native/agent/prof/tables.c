@@ -6,7 +6,6 @@
 #include "call/cell.h"
 #include "thread/counts.h"
 #include "prof/entries.h"
-#include "hook/guard.h"
 #include "call/handler.h"
 #include "base/instrument.h"
 #include "prof/prof.h"

@@ -10,7 +10,6 @@
 #include "ring/asksoscope.h"
 #include "base/clock.h"
 #include "image/debug.h"
-#include "hook/guard.h"
 #include "image/image.h"
 #include "base/sys.h"
 #include "thread/thread.h"

@@ -129,7 +129,7 @@ uint64_t sosc_chunk_prepare(uint32_t index, const struct sosc_thread *thread, ui
 
 	if (index >= populated && !sosc_is_sealed(thread))
 		counted = populate(index, process);
-	are_held = sosc_signals_hold(thread, &before);
+	are_held = sosc_signals_hold(sosc_is_sealed(thread), &before);
 	clear(index, thread, process, are_held);
 	if (are_held)
 		sosc_signals_release(&before);

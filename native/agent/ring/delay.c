@@ -162,7 +162,7 @@ static uint64_t ask(struct sosc_thread *thread, uint64_t last, uint64_t now)
 		return 0;
 	}
 	// a handler would ask as well, and take the same time out once more
-	if (!sosc_signals_hold(thread, &before))
+	if (!sosc_signals_hold(sosc_is_sealed(thread), &before))
 		return 0;
 	ticks = take(thread, last, now);
 	sosc_signals_release(&before);

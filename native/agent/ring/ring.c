@@ -12,7 +12,6 @@
 #include "call/cell.h"
 #include "base/clock.h"
 #include "thread/cost.h"
-#include "hook/guard.h"
 #include "ring/chunk.h"
 #include "ring/delay.h"
 #include "call/handler.h"

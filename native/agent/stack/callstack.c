@@ -5,7 +5,6 @@
 #include "stack/callstack.h"
 #include "call/cell.h"
 #include "base/clock.h"
-#include "hook/guard.h"
 #include "stack/walkcache.h"
 #include "image/namespace.h"
 #include "vm/pythonstack.h"

@@ -4,9 +4,8 @@
 #include "stack/view.h"
 #include "base/arch.h"
 #include "stack/threadblock.h"
-#include "hook/guard.h"
 #include "base/memory.h"
-#include "entry/start.h"
+#include "base/state.h"
 #include "thread/thread.h"
 
 enum { MOST = 2048 }; // pages of the first thread's stack that are asked for at once

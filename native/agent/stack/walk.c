@@ -9,7 +9,6 @@
 // All else is asked of the kernel, and anew at each walk. And what is no return address ends the walk.
 
 #include "base/arch.h"
-#include "hook/guard.h"
 #include "stack/walkcache.h"
 #include "base/memory.h"
 #include "vm/pythonstack.h"
@@ -17,7 +16,7 @@
 #include "vm/rubystack.h"
 #include "stack/unwindrules.h"
 #include "call/site.h"
-#include "entry/start.h"
+#include "base/state.h"
 #include "base/sys.h"
 #include "thread/thread.h"
 #include "stack/walk.h"

@@ -7,7 +7,6 @@
 
 #include "stack/walkcache.h"
 #include "thread/counts.h"
-#include "hook/guard.h"
 #include "base/memory.h"
 #include "base/sys.h"
 #include "thread/thread.h"

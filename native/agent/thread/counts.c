@@ -4,7 +4,6 @@
 
 #include "thread/counts.h"
 #include "call/cell.h"
-#include "hook/guard.h"
 #include "base/instrument.h"
 #include "thread/park.h"
 #include "base/session.h"

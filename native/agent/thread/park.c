@@ -3,7 +3,7 @@
 
 #include "thread/park.h"
 #include "call/cell.h"
-#include "hook/guard.h"
+#include "thread/thread.h"
 #include "base/instrument.h"
 #include "base/sys.h"
 

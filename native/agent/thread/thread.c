@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "thread/counts.h"
 #include "call/gate.h"
-#include "hook/guard.h"
 #include "call/handler.h"
 #include "base/instrument.h"
 #include "base/memory.h"

@@ -5,7 +5,7 @@
 #ifndef SOSC_THREAD_H
 #define SOSC_THREAD_H
 
-#include "base/agent.h"
+#include "base/state.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -72,6 +72,12 @@ extern const uint32_t *sosc_alive; // a word that a forked child finds zero
 static inline uint32_t sosc_process(void)
 {
 	return __atomic_load_n(sosc_alive, __ATOMIC_RELAXED);
+}
+
+/** Whether the agent makes no system calls; @thread is the caller or NULL. */
+static inline bool sosc_is_sealed(const struct sosc_thread *thread)
+{
+	return sosc_is_process_sealed() || (thread && thread->sealed);
 }
 
 struct sosc_thread *sosc_thread_self(void);

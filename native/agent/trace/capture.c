@@ -7,7 +7,6 @@
 
 #include "trace/capture.h"
 #include "base/arch.h"
-#include "hook/guard.h"
 #include "base/memory.h"
 #include "thread/park.h"
 #include "thread/thread.h"

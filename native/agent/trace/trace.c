@@ -280,7 +280,7 @@ static __attribute__((noinline)) uint64_t record(struct sosc_regs *regs,
 	unit = (void *)reserve(&capture, thread, SOSC_LOSS_ENTRY);
 	if (!unit)
 		return target;
-	are_held = capture.is_long && sosc_signals_hold(thread, &before);
+	are_held = capture.is_long && sosc_signals_hold(sosc_is_sealed(thread), &before);
 	target = write_entry(unit, regs, thread, cell, site, target, &capture);
 	if (are_held)
 		sosc_signals_release(&before);
@@ -392,7 +392,7 @@ void sosc_record_exit(struct sosc_regs *regs)
 	unit = (void *)reserve(&capture, thread, SOSC_LOSS_EXIT);
 	if (!unit)
 		return;
-	are_held = capture.is_long && sosc_signals_hold(thread, &before);
+	are_held = capture.is_long && sosc_signals_hold(sosc_is_sealed(thread), &before);
 	if (sosc_capture_write(&capture, (struct sosc_data *)(unit + 1)))
 		write_exit(unit, regs, tsc, capture.error, index);
 	if (are_held)

@@ -16,7 +16,6 @@
 #include "vm/pythonstack.h"
 #include "base/arch.h"
 #include "image/changes.h"
-#include "hook/guard.h"
 #include "image/image.h"
 #include "base/memory.h"
 #include "objects/python/python.h"

@@ -11,7 +11,6 @@
 
 #include "vm/rubystack.h"
 #include "base/arch.h"
-#include "hook/guard.h"
 #include "image/image.h"
 #include "base/memory.h"
 #include "vm/rubyreading.h"

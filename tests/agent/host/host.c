@@ -41,7 +41,6 @@ __asm__(".pushsection .host, \"aw\", @nobits\n"
 	".popsection\n");
 
 struct sosc_inside sosc_inside;
-uint64_t sosc_base, sosc_stack_end;
 
 // Handlers are only known by their address.
 #define HANDLER(name)    \

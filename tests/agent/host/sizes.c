@@ -3,7 +3,7 @@
 // whatever a signal handler counts meanwhile, with and without memory for the words.
 #include "host.h"
 
-#include "hook/guard.h"
+#include "thread/thread.h"
 #include "blocks/blocks.h"
 
 #include <pthread.h>

@@ -10,7 +10,6 @@
 #include "call/cell.h"
 #include "objects/common/picks.h"
 #include "base/clock.h"
-#include "hook/guard.h"
 #include "call/handler.h"
 #include "image/image.h"
 #include "base/instrument.h"
