@@ -18,7 +18,7 @@ from tests.support.machines.tools import need
 from tests.support.processes.run import run
 
 pytestmark = pytest.mark.shares
-LAYER = ("nothing/nothing.c", "base/instrument.c")  # itself, and the table that it is in
+LAYER = ("nothing/nothing.c", "entry/start.c")  # itself, and the table that it is in
 
 
 @pytest.fixture(scope="module")

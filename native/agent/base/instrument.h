@@ -98,11 +98,9 @@ void sosc_instruments_see_no_exits(void);
 void sosc_instruments_start(void);
 bool sosc_instruments_code(struct sosc_hooking *work, uint64_t until);
 void sosc_instruments_thread(struct sosc_thread *thread);
-void sosc_instruments_forked(void);
+void sosc_instruments_forked(bool is_quiet);
 void sosc_instruments_rest(void);
 void sosc_instruments_closed(const struct sosc_loaded *image);
-uint64_t sosc_handler_of(const struct sosc_chosen *chosen, bool entry_only);
-uint64_t sosc_exit_handler_of(enum sosc_instrument_kind kind);
 void *sosc_own(enum sosc_instrument_kind kind, uint64_t size);
 const void *sosc_given(enum sosc_instrument_kind kind, uint64_t size);
 

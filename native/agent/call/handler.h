@@ -60,6 +60,8 @@ uint64_t sosc_call_often(uint64_t function, uint64_t times);
 uint64_t sosc_call_apart(uint64_t function, uint64_t times);
 long sosc_fork_apart(uint64_t function, int32_t *child);
 
+uint64_t sosc_exit_handler_of(enum sosc_instrument_kind kind);
+
 // ---- called from assembly -----------------------------------------------------
 
 struct sosc_thread *sosc_thread_slow(struct sosc_cell *cell);

@@ -137,6 +137,14 @@ static bool look_inside(const struct sosc_start *start)
 	return sosc_change_loader(start->brk, start->brk_before, start->brk_after);
 }
 
+// The table of instruments holds addresses, which no constant of ours can.
+static void fill_in_instruments(void)
+{
+#define SOSC_FILL_IN(name, file) sosc_instrument_##file(&sosc_instruments[SOSC_INSTRUMENT_##name]);
+	SOSC_INSTRUMENTS(SOSC_FILL_IN)
+#undef SOSC_FILL_IN
+}
+
 static long start_all(const struct sosc_start *start)
 {
 	struct sosc_control *control = sosc_control;
@@ -147,6 +155,7 @@ static long start_all(const struct sosc_start *start)
 		return -EINVAL;
 	sosc_base = start->base;
 	sosc_stack_end = start->stack_end & ~7ull;
+	fill_in_instruments();
 	sosc_instruments_init();
 	(void)sosc_sys3(SYS_MADVISE, (long)control, (long)start->control_size, MADV_DONTDUMP);
 	(void)sosc_sys3(SYS_MADVISE, (long)sosc_session_plan(), (long)start->plan_size,

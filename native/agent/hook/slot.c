@@ -6,6 +6,7 @@
 #include "image/changes.h"
 #include "base/clock.h"
 #include "call/counter.h"
+#include "call/gate.h"
 #include "hook/guard.h"
 #include "call/handler.h"
 #include "image/image.h"
@@ -255,6 +256,15 @@ static uint64_t original_of(const struct sosc_candidate *at, uint64_t **bind)
 	return original;
 }
 
+static uint64_t handler_of(const struct sosc_chosen *chosen, bool entry_only)
+{
+	const struct sosc_instrument *instrument =
+		&sosc_instruments[sosc_session->plan[chosen->plan].instrument];
+
+	return instrument->handler ? sosc_gated(instrument->handler(chosen, entry_only)) :
+				     (uint64_t)sosc_h_layer;
+}
+
 // The cell of one instrument, whose calls go to @original; where calls of it go.
 static uint64_t set_cell(const struct sosc_candidate *at, const struct sosc_place *place,
 			 uint64_t original)
@@ -275,7 +285,7 @@ static uint64_t set_cell(const struct sosc_candidate *at, const struct sosc_plac
 	if (!sosc_quiet && sosc_instruments[place->instrument].hooked)
 		handler = sosc_instruments[place->instrument].hooked(at, place->index);
 	else if (!sosc_quiet)
-		handler = sosc_handler_of(place->chosen, is_entry_only(place->chosen));
+		handler = handler_of(place->chosen, is_entry_only(place->chosen));
 	__atomic_store_n(&cell->handler, handler, __ATOMIC_RELEASE);
 	if (handler == (uint64_t)sosc_h_count_callers)
 		return sosc_counter_entry(place->index);

@@ -370,7 +370,7 @@ static void notice_fork(void)
 		sosc_images_forked(process_id, parent);
 	}
 	sosc_gate_forked();
-	sosc_instruments_forked();
+	sosc_instruments_forked(sosc_quiet);
 }
 
 /**

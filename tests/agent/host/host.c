@@ -254,6 +254,8 @@ struct sosc_control *host_control(enum sosc_instrument_kind kind, uint32_t chunk
 		.plan = {{.instrument = kind, .rules = UINT32_MAX}}, // as many as there are
 	};
 	host_look();
+#define FILL_IN(name, file) sosc_instrument_##file(&sosc_instruments[SOSC_INSTRUMENT_##name]);
+	SOSC_INSTRUMENTS(FILL_IN)
 	sosc_instruments_init();
 	sosc_control->strings = 1;
 	(void)place(SOSC_SEC_RULES, 0);

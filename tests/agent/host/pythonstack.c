@@ -131,7 +131,7 @@ static void check_child(void)
 	CHECK(child >= 0);
 	may_answer = 1;
 	if (!child) {
-		sosc_instruments_forked();
+		sosc_instruments_forked(sosc_quiet);
 		CHECK(says(number_of(&kept), &kept));
 		_exit(0);
 	}

@@ -277,7 +277,7 @@ static void check_child(void)
 	CHECK(child >= 0);
 	if (!child) {
 		asker.tid = (uint32_t)getpid();
-		sosc_instruments_forked();
+		sosc_instruments_forked(sosc_quiet);
 		check_all();
 		_exit(0);
 	}

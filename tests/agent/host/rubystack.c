@@ -375,7 +375,7 @@ static void check_child(void)
 	__atomic_store_n(&waits, 0, __ATOMIC_RELEASE);
 	if (!child) {
 		CHECK(!count_of(ROOM));
-		sosc_instruments_forked();
+		sosc_instruments_forked(sosc_quiet);
 		check_sound(ROOM);
 		_exit(0);
 	}

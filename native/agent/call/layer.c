@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls whose handlers are in C, and which handler exits have.
+
+#include "base/arch.h"
+#include "base/instrument.h"
+#include "call/cell.h"
+#include "call/handler.h"
+#include "call/site.h"
+#include "thread/thread.h"
+
+/** Where exits go that return through trampolines of this instrument. */
+uint64_t sosc_exit_handler_of(enum sosc_instrument_kind kind)
+{
+	uint64_t handler = sosc_instruments[kind].exit_handler;
+
+	if (!sosc_holds(kind)) // calls of an earlier session alone return there
+		return (uint64_t)sosc_x_plain;
+	return handler ? handler : (uint64_t)sosc_x_layer;
+}
+
+static bool describe(struct sosc_call *call, const struct sosc_cell *cell, struct sosc_regs *regs)
+{
+	const struct sosc_instrument *instrument;
+
+	call->cell = sosc_cell_index(cell);
+	call->layer = &sosc_layers[call->cell];
+	instrument = &sosc_instruments[call->layer->instrument];
+	if (sosc_is_quiet() && !(instrument->needs & SOSC_NEEDS_EVERY_CALL))
+		return false;
+	call->regs = regs;
+	call->sp = (uint64_t)&regs->ret;
+	call->thread = sosc_thread_self();
+	return !call->thread || !call->thread->quiet || instrument->needs & SOSC_NEEDS_EVERY_CALL;
+}
+
+// A return trampoline would be in the way of these calls, whatever the instrument asks for.
+static bool comes_back(const struct sosc_call *call)
+{
+	return call->layer->instrument == SOSC_INSTRUMENT_GUARD ||
+	       !(sosc_slot(call->cell)->flags & SOSC_SLOT_ENTRY_ONLY);
+}
+
+/**
+ * A call is coming; return where it goes on. @number is what the assembly has counted it as, 0:
+ * it has not.
+ */
+uint64_t sosc_layer_entry_counted(struct sosc_regs *regs, uint64_t number)
+{
+	struct sosc_cell *cell = sosc_entered_by(regs);
+	uint64_t original = __atomic_load_n(&cell->original, __ATOMIC_ACQUIRE), site;
+	struct sosc_call call;
+
+	if (!describe(&call, cell, regs))
+		return original;
+	call.number = number;
+	switch (sosc_instruments[call.layer->instrument].entry(&call)) {
+	case SOSC_GO_ON_AND_COME_BACK:
+		site = comes_back(&call) ? sosc_site_find(regs->ret, cell) : 0;
+		return site ? site : original;
+	case SOSC_RETURN_NOW:
+		return (uint64_t)sosc_return_now;
+	case SOSC_GO_TO:
+		return call.target;
+	default:
+		return original;
+	}
+}
+
+/** The same, of a call that nobody has counted. */
+uint64_t sosc_layer_entry(struct sosc_regs *regs)
+{
+	return sosc_layer_entry_counted(regs, 0);
+}
+
+/** The call has returned. */
+void sosc_layer_exit(struct sosc_regs *regs)
+{
+	struct sosc_site *site = sosc_returned_to(regs);
+	struct sosc_cell *cell = (void *)site->cell;
+	struct sosc_call call;
+
+	site->original = __atomic_load_n(&cell->original, __ATOMIC_ACQUIRE);
+	if (!(site->flags & SITE_FLAG_OLD) && describe(&call, cell, regs))
+		sosc_instruments[call.layer->instrument].exit(&call);
+}
