@@ -78,6 +78,14 @@ void sosc_instruments_thread(struct sosc_thread *thread)
 			sosc_instruments[kind].thread(thread);
 }
 
+/** @thread goes on as another one, or @has_ended. */
+void sosc_instruments_part(struct sosc_thread *thread, bool has_ended)
+{
+	for (uint32_t kind = 0; kind < SOSC_INSTRUMENT_KINDS; kind++)
+		if (sosc_holds(kind) && sosc_instruments[kind].part)
+			sosc_instruments[kind].part(thread, has_ended);
+}
+
 /** This is a forked child; it goes on, or it @is_quiet. */
 void sosc_instruments_forked(bool is_quiet)
 {

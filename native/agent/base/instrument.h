@@ -61,6 +61,9 @@ struct sosc_instrument {
 	void (*thread)(struct sosc_thread *thread); // makes its first call
 	void (*forked)(void); // a child that goes on, at its first call
 	void (*quiet)(void); // this process records nothing any more
+	// @thread goes on as another one, or @has_ended and another one has its place: what it has
+	// written so far is not the other's
+	void (*part)(struct sosc_thread *thread, bool has_ended);
 	void (*closed)(const struct sosc_loaded *image); // it is gone; another may be there next
 };
 
@@ -98,6 +101,7 @@ void sosc_instruments_see_no_exits(void);
 void sosc_instruments_start(void);
 bool sosc_instruments_code(struct sosc_hooking *work, uint64_t until);
 void sosc_instruments_thread(struct sosc_thread *thread);
+void sosc_instruments_part(struct sosc_thread *thread, bool has_ended);
 void sosc_instruments_forked(bool is_quiet);
 void sosc_instruments_rest(void);
 void sosc_instruments_closed(const struct sosc_loaded *image);

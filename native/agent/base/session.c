@@ -5,8 +5,6 @@
 // that every part reads (state.h), but for those that lie at fixed places (arch_x86_64_pages.S).
 
 #include "base/session.h"
-#include "ring/chunk.h"
-#include "thread/counts.h"
 #include "base/signals.h"
 #include "base/state.h"
 #include "base/sys.h"
@@ -245,5 +243,4 @@ void sosc_session_leave(void)
 		if (blocks[i].size)
 			sosc_session_replace(blocks[i].at, blocks[i].size,
 					     i == sosc_session_place() ? SOSC_PAGE : 0);
-	sosc_counts_leave();
 }

@@ -11,6 +11,8 @@
 
 struct sosc_start;
 
+enum { SOSC_BLOCKS = 8 }; // places where control blocks lie by turns
+
 long sosc_session_map(const struct sosc_start *start);
 void sosc_session_forget_plan(void);
 const struct sosc_plan_head *sosc_session_plan(void);

@@ -13,8 +13,6 @@
 #include "base/instrument.h"
 #include "thread/thread.h"
 
-uint64_t *sosc_gate;
-
 static uint32_t place; // of this process
 static uint32_t open_for_ever, closed_for_ever; // where there are no gates, or nothing is recorded
 
@@ -42,7 +40,7 @@ void sosc_gate_start(void)
 	use(all ? all : &open_for_ever);
 }
 
-/** The session is over, see sosc_session_rest. */
+/** Nothing is recorded any more: in a child that nobody follows, and when the session is over. */
 void sosc_gate_rest(void)
 {
 	use(&closed_for_ever);
@@ -54,8 +52,8 @@ void sosc_gate_forked(void)
 	uint32_t *all = gates();
 	uint64_t mine;
 
-	if (!all || sosc_quiet) {
-		use(sosc_quiet ? &closed_for_ever : &open_for_ever);
+	if (!all) {
+		use(&open_for_ever);
 		return;
 	}
 	mine = __atomic_fetch_add(&sosc_control->gates, 1, __ATOMIC_RELAXED);

@@ -9,9 +9,6 @@
 
 #pragma GCC visibility push(hidden)
 
-// Where the address of this process's word of SOSC_SEC_GATES stands; a forked child finds 0 there.
-extern uint64_t *sosc_gate;
-
 void sosc_gate_start(void);
 void sosc_gate_forked(void);
 void sosc_gate_rest(void);

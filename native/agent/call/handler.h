@@ -68,8 +68,6 @@ struct sosc_thread *sosc_thread_slow(struct sosc_cell *cell);
 struct sosc_thread *sosc_thread_slow_exit(struct sosc_site *site);
 uint64_t sosc_ring_slow_entry(struct sosc_cell *cell, struct sosc_thread *thread, uint32_t bytes);
 uint64_t sosc_ring_slow_exit(struct sosc_site *site, struct sosc_thread *thread, uint32_t bytes);
-uint64_t sosc_ring_is_ours(const void *unused, struct sosc_thread *thread, uint64_t unit);
-uint64_t sosc_ring_unneeded(struct sosc_site *site, struct sosc_thread *thread, uint64_t unit);
 uint64_t sosc_site_slow(struct sosc_cell *cell, struct sosc_thread *thread, uint64_t ret);
 void sosc_site_rebound(uint64_t code);
 uint32_t *sosc_gate_slow(struct sosc_cell *cell);

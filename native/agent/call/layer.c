@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls whose handlers are in C, and which handler exits have.
+// What handlers in assembly leave to C: all that an instrument without such handlers does, and
+// threads and room that they do not find.
 
 #include "base/arch.h"
 #include "base/instrument.h"
 #include "call/cell.h"
 #include "call/handler.h"
 #include "call/site.h"
+#include "ring/ring.h"
 #include "thread/thread.h"
 
 /** Where exits go that return through trampolines of this instrument. */
@@ -82,4 +84,51 @@ void sosc_layer_exit(struct sosc_regs *regs)
 	site->original = __atomic_load_n(&cell->original, __ATOMIC_ACQUIRE);
 	if (!(site->flags & SITE_FLAG_OLD) && describe(&call, cell, regs))
 		sosc_instruments[call.layer->instrument].exit(&call);
+}
+
+// ---- threads, and room in the ring -----------------------------------------------
+
+// In a child that is not followed, and when the recording has ended: this slot
+// costs one jump from now on.
+static void mute(struct sosc_cell *cell)
+{
+	__atomic_store_n(&cell->handler, (uint64_t)sosc_h_jump, __ATOMIC_RELAXED);
+}
+
+struct sosc_thread *sosc_thread_slow(struct sosc_cell *cell)
+{
+	struct sosc_thread *thread = sosc_thread_self();
+
+	if (thread)
+		return thread;
+	if (sosc_quiet)
+		mute(cell);
+	else if (sosc_layers[sosc_cell_index(cell)].instrument == SOSC_INSTRUMENT_TRACE)
+		__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_THREADS], 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+struct sosc_thread *sosc_thread_slow_exit(struct sosc_site *site)
+{
+	struct sosc_thread *thread = sosc_thread_self();
+
+	(void)site;
+	if (!thread && !sosc_quiet)
+		__atomic_fetch_add(&sosc_control->dropped_exits, 1, __ATOMIC_RELAXED);
+	return thread;
+}
+
+uint64_t sosc_ring_slow_entry(struct sosc_cell *cell, struct sosc_thread *thread, uint32_t bytes)
+{
+	uint64_t unit = sosc_ring_reserve(thread, bytes, SOSC_LOSS_ENTRY);
+
+	if (!unit && sosc_quiet)
+		mute(cell);
+	return unit;
+}
+
+uint64_t sosc_ring_slow_exit(struct sosc_site *site, struct sosc_thread *thread, uint32_t bytes)
+{
+	(void)site;
+	return sosc_ring_reserve(thread, bytes, SOSC_LOSS_EXIT);
 }

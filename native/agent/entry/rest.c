@@ -9,7 +9,6 @@
 #include "image/changes.h"
 #include "thread/counts.h"
 #include "hook/execs.h"
-#include "call/gate.h"
 #include "base/instrument.h"
 #include "objects/common/objects.h"
 #include "blocks/threadstacks.h"
@@ -35,7 +34,6 @@ __attribute__((visibility("default"))) long soscope_agent_rest(uint64_t unused)
 		return -EBUSY;
 	sosc_instruments_rest();
 	sosc_execs_rest();
-	sosc_gate_rest();
 	sosc_cells_rest();
 	sosc_prof_rest();
 	sosc_shadow_rest();

@@ -10,11 +10,16 @@
 // (execs.c). And where
 // calls return through trampolines, walks over the stack leave these out (backtrace.c), and
 // functions that ask which library has called find a return address of that one. A program
-// that is to have other functions than its own gets them when it calls its start.
+// that is to have other functions than its own gets them when it calls its start. The guard is in
+// every session, and first of all instruments: so it tells those parts of the agent of forks and of
+// threads' ends that are no instruments.
 
 #include "hook/guard.h"
 #include "base/arch.h"
 #include "call/cell.h"
+#include "call/gate.h"
+#include "ring/record.h"
+#include "ring/ring.h"
 #include "base/clock.h"
 #include "hook/execs.h"
 #include "call/handler.h"
@@ -388,9 +393,19 @@ static void exit(struct sosc_call *call)
 	}
 }
 
+// This is a forked child, which goes on.
+static void forked(void)
+{
+	sosc_images_forked(sosc_process_id, sosc_parent_id);
+	sosc_gate_forked();
+}
+
 void sosc_instrument_guard(struct sosc_instrument *instrument)
 {
 	instrument->needs = SOSC_NEEDS_EVERY_CALL;
 	instrument->entry = entry;
 	instrument->exit = exit;
+	instrument->forked = forked;
+	instrument->quiet = sosc_gate_rest;
+	instrument->part = sosc_ring_part;
 }

@@ -9,12 +9,10 @@
 
 #include "ring/ring.h"
 #include "base/arch.h"
-#include "call/cell.h"
 #include "base/clock.h"
 #include "thread/cost.h"
 #include "ring/chunk.h"
 #include "ring/delay.h"
-#include "call/handler.h"
 #include "base/sys.h"
 #include "thread/thread.h"
 
@@ -392,11 +390,9 @@ static bool leave(struct sosc_thread *thread, uint64_t pos, uint32_t old, uint32
 	return !swap_chunk(thread, SOSC_NONE, word);
 }
 
-/**
- * Take from @thread the chunk that it has: its index, SOSC_NONE if there is none. The
- * thread has no room afterwards, unless a signal handler has got some meanwhile.
- */
-uint32_t sosc_ring_leave(struct sosc_thread *thread)
+// Takes from @thread the chunk that it has: its index, SOSC_NONE if there is none. The
+// thread has no room afterwards, unless a signal handler has got some meanwhile.
+static uint32_t leave_chunk(struct sosc_thread *thread)
 {
 	for (;;) {
 		uint64_t pos = __atomic_load_n(&thread->pos, __ATOMIC_ACQUIRE);
@@ -404,6 +400,48 @@ uint32_t sosc_ring_leave(struct sosc_thread *thread)
 
 		if (old == SOSC_NONE || leave(thread, pos, old, word))
 			return old;
+	}
+}
+
+// Gives back a chunk of thread @tid, which is no more, in process @pid. soscope may have
+// noticed and given it to somebody else: then it has another name in it, or is not in use.
+static void release(uint32_t tid, uint32_t pid, uint32_t index)
+{
+	uint32_t *states = sosc_section(SOSC_SEC_CHUNK_STATES), state;
+	struct sosc_chunk *chunk = (void *)((uint8_t *)sosc_section(SOSC_SEC_RING) +
+					    (uint64_t)index * SOSC_CHUNK_SIZE);
+
+	if (index >= sosc_session->chunks) // none, or of an earlier session
+		return;
+	state = __atomic_load_n(&states[index], __ATOMIC_ACQUIRE);
+	if ((state & SOSC_CHUNK_STATE) != SOSC_CHUNK_OWNED ||
+	    !__atomic_load_n(&chunk->seq, __ATOMIC_ACQUIRE) || chunk->tid != tid ||
+	    chunk->pid != pid)
+		return;
+	chunk->tsc_full = sosc_ticks(); // if it is somebody else's by now: too early, and in vain
+	(void)sosc_chunk_change(&states[index], state, SOSC_CHUNK_FULL);
+}
+
+/**
+ * @thread goes on as another one: give back the chunk that it has. @has_ended: its writer is no more,
+ * so all others go that it holds. A signal handler may have come here meanwhile, and have named the
+ * thread anew: then a chunk is the handler's, and goes as well.
+ */
+void sosc_ring_part(struct sosc_thread *thread, bool has_ended)
+{
+	uint32_t tid = thread->tid, pid = thread->pid, chunk = leave_chunk(thread);
+
+	release(tid, pid, chunk);
+	if (!has_ended)
+		return;
+	release(thread->tid, thread->pid, chunk);
+	for (uint32_t i = 0; i < THREAD_HELD; i++) {
+		uint64_t held = __atomic_exchange_n(&thread->held[i], 0, __ATOMIC_RELAXED);
+
+		if (!held)
+			continue;
+		release(tid, pid, (uint32_t)(held >> 32));
+		release(thread->tid, thread->pid, (uint32_t)(held >> 32));
 	}
 }
 
@@ -538,21 +576,6 @@ uint64_t sosc_ring_reserve(struct sosc_thread *thread, uint32_t bytes, enum sosc
 	else if (loss == SOSC_LOSS_EXIT)
 		__atomic_fetch_add(&sosc_control->dropped_exits, 1, __ATOMIC_RELAXED);
 	return 0;
-}
-
-uint64_t sosc_ring_slow_entry(struct sosc_cell *cell, struct sosc_thread *thread, uint32_t bytes)
-{
-	uint64_t unit = sosc_ring_reserve(thread, bytes, SOSC_LOSS_ENTRY);
-
-	if (!unit && sosc_quiet)
-		__atomic_store_n(&cell->handler, (uint64_t)sosc_h_jump, __ATOMIC_RELAXED);
-	return unit;
-}
-
-uint64_t sosc_ring_slow_exit(struct sosc_site *site, struct sosc_thread *thread, uint32_t bytes)
-{
-	(void)site;
-	return sosc_ring_reserve(thread, bytes, SOSC_LOSS_EXIT);
 }
 
 /**

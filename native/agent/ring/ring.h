@@ -9,10 +9,8 @@
 
 #pragma GCC visibility push(hidden)
 
+struct sosc_site;
 struct sosc_thread;
-
-// sosc_thread.pos without a chunk: this, and any multiple of SOSC_CHUNK_SIZE
-enum { SOSC_NO_ROOM = CHUNK_LIMIT };
 
 enum sosc_loss { // what a record that finds no room is counted as
 	SOSC_LOSS_NOTHING,
@@ -37,9 +35,13 @@ static inline bool sosc_chunk_change(uint32_t *word, uint32_t seen, enum sosc_ch
 }
 
 void sosc_ring_again(void);
-uint32_t sosc_ring_leave(struct sosc_thread *thread);
+void sosc_ring_part(struct sosc_thread *thread, bool has_ended);
 uint64_t sosc_ring_reserve(struct sosc_thread *thread, uint32_t bytes, enum sosc_loss loss);
 uint32_t sosc_ring_ahead(const struct sosc_thread *thread);
+
+// for the assembly
+uint64_t sosc_ring_is_ours(const void *unused, struct sosc_thread *thread, uint64_t unit);
+uint64_t sosc_ring_unneeded(struct sosc_site *site, struct sosc_thread *thread, uint64_t unit);
 
 #pragma GCC visibility pop
 

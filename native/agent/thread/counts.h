@@ -9,7 +9,6 @@
 
 #pragma GCC visibility push(hidden)
 
-enum { SOSC_BLOCKS = 8 }; // places where control blocks lie by turns
 enum { SOSC_LATER_ARRAYS = 2048 };
 
 struct sosc_thread;

@@ -9,16 +9,11 @@
 
 #include "thread/thread.h"
 #include "base/arch.h"
-#include "call/cell.h"
 #include "base/clock.h"
 #include "thread/counts.h"
-#include "call/gate.h"
-#include "call/handler.h"
 #include "base/instrument.h"
 #include "base/memory.h"
 #include "thread/park.h"
-#include "ring/record.h"
-#include "ring/ring.h"
 #include "base/session.h"
 #include "base/sys.h"
 
@@ -31,18 +26,26 @@ bool sosc_quiet;
 struct sosc_owners *sosc_owners;
 
 const uint32_t *sosc_alive;
+uint64_t *sosc_gate;
+uint32_t sosc_process_id, sosc_parent_id;
 
 static uint32_t *alive; // the same
 static uint32_t generation; // what *alive holds once it has noticed
 static uint64_t forked_tp, forked_sp; // the thread that was forked, and where its stack ended
 static bool is_child; // the control block has come from a parent
-static uint32_t process_id; // of this process; 0: not known
 
 // Whether children go on as this process does. soscope may have found meanwhile that it cannot
 // follow them; that it can after all is nothing to be believed.
 static bool is_followed(void)
 {
 	return sosc_session->flags & sosc_control->flags & SOSC_FLAG_FOLLOW;
+}
+
+// Nobody follows this process, which has come from one that is followed.
+static void leave_session(void)
+{
+	sosc_session_leave();
+	sosc_counts_leave();
 }
 
 static inline uint32_t tid_check(void)
@@ -86,7 +89,7 @@ int sosc_threads_init(int64_t tid_offset)
 	sosc_owners = (void *)((uint8_t *)map + size + SOSC_PAGE);
 	sosc_gate = (void *)(alive + 2);
 	*alive = ++generation;
-	process_id = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+	sosc_process_id = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
 	find_tid_offset(tid_offset);
 	return 0;
 }
@@ -112,7 +115,7 @@ void sosc_threads_again(int64_t tid_offset)
 	memset(sosc_owners, 0, sizeof(*sosc_owners));
 	forked_sp = 0;
 	is_child = false;
-	process_id = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+	sosc_process_id = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
 	*alive = ++generation;
 	sosc_quiet = false;
 	find_tid_offset(tid_offset);
@@ -128,25 +131,6 @@ void sosc_threads_rest(void)
 	sosc_memory_clear(sosc_threads, (uint64_t)THREAD_COUNT << THREAD_SHIFT);
 	memset(sosc_owners, 0, sizeof(*sosc_owners));
 	sosc_memory_clear(sosc_parked_fallback, sizeof(sosc_parked_fallback));
-}
-
-// Gives back a chunk of thread @tid, which is no more, in process @pid. soscope may have
-// noticed and given it to somebody else: then it has another name in it, or is not in use.
-static void release(uint32_t tid, uint32_t pid, uint32_t index)
-{
-	uint32_t *states = sosc_section(SOSC_SEC_CHUNK_STATES), state;
-	struct sosc_chunk *chunk = (void *)((uint8_t *)sosc_section(SOSC_SEC_RING) +
-					    (uint64_t)index * SOSC_CHUNK_SIZE);
-
-	if (index >= sosc_session->chunks) // none, or of an earlier session
-		return;
-	state = __atomic_load_n(&states[index], __ATOMIC_ACQUIRE);
-	if ((state & SOSC_CHUNK_STATE) != SOSC_CHUNK_OWNED ||
-	    !__atomic_load_n(&chunk->seq, __ATOMIC_ACQUIRE) || chunk->tid != tid ||
-	    chunk->pid != pid)
-		return;
-	chunk->tsc_full = sosc_ticks(); // if it is somebody else's by now: too early, and in vain
-	(void)sosc_chunk_change(&states[index], state, SOSC_CHUNK_FULL);
 }
 
 // The ids of the thread and its process. Where system calls may be forbidden the C
@@ -175,18 +159,7 @@ static void identify(struct sosc_thread *thread)
 // that comes here meanwhile does it all: then a chunk is the handler's, and goes as well.
 static void rename_thread(struct sosc_thread *thread)
 {
-	uint32_t tid = thread->tid, pid = thread->pid, chunk = sosc_ring_leave(thread);
-
-	release(tid, pid, chunk);
-	release(thread->tid, thread->pid, chunk);
-	for (uint32_t i = 0; i < THREAD_HELD; i++) { // its writer is no more
-		uint64_t held = __atomic_exchange_n(&thread->held[i], 0, __ATOMIC_RELAXED);
-
-		if (!held)
-			continue;
-		release(tid, pid, (uint32_t)(held >> 32));
-		release(thread->tid, thread->pid, (uint32_t)(held >> 32));
-	}
+	sosc_instruments_part(thread, true);
 	identify(thread);
 	thread->tid_check = tid_check();
 }
@@ -197,7 +170,7 @@ static void rename_thread(struct sosc_thread *thread)
  */
 void sosc_thread_vforked(struct sosc_thread *thread, bool child)
 {
-	release(thread->tid, thread->pid, sosc_ring_leave(thread));
+	sosc_instruments_part(thread, false);
 	thread->borrowed = child;
 	thread->sealed = 0;
 	identify(thread);
@@ -209,7 +182,7 @@ uint32_t sosc_thread_writes_as(struct sosc_thread *thread, uint32_t tid)
 {
 	uint32_t before = thread->tid;
 
-	release(before, thread->pid, sosc_ring_leave(thread));
+	sosc_instruments_part(thread, false);
 	thread->tid = tid;
 	return before;
 }
@@ -225,7 +198,7 @@ void sosc_thread_forks(void)
 /** Whether the caller is a child that has its parent's memory, as behind vfork. Makes a system call. */
 bool sosc_is_borrower(void)
 {
-	return process_id != (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+	return sosc_process_id != (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
 }
 
 /**
@@ -243,10 +216,10 @@ void sosc_thread_changes_rights(struct sosc_thread *thread)
 		return;
 	__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_RIGHTS], 1, __ATOMIC_RELAXED);
 	if (thread)
-		release(thread->tid, thread->pid, sosc_ring_leave(thread));
+		sosc_instruments_part(thread, false);
 	sosc_quiet = true;
 	if (!sosc_is_sealed(thread))
-		sosc_session_leave();
+		leave_session();
 }
 
 // Where the thread at @tp is most often, as FIND_THREAD.
@@ -355,21 +328,17 @@ static struct sosc_thread *self(void)
 
 static void notice_fork(void)
 {
-	uint32_t parent = process_id;
-
+	sosc_parent_id = sosc_process_id;
 	*alive = ++generation;
 	forked_tp = sosc_thread_pointer();
 	forked_sp = (uint64_t)__builtin_frame_address(0);
 	is_child = true;
-	process_id = sosc_is_sealed(NULL) ? 0 : (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+	sosc_process_id = sosc_is_sealed(NULL) ? 0 : (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
 	sosc_thread_forks();
 	if (!is_followed()) {
 		sosc_quiet = true;
-		sosc_session_leave();
-	} else {
-		sosc_images_forked(process_id, parent);
+		leave_session();
 	}
-	sosc_gate_forked();
 	sosc_instruments_forked(sosc_quiet);
 }
 
@@ -436,34 +405,4 @@ bool sosc_thread_inherits(uint64_t sp)
 		return false;
 	forked_sp = sp + 8; // what is called from here on is our own
 	return true;
-}
-
-// In a child that is not followed, and when the recording has ended: this slot
-// costs one jump from now on.
-static void mute(struct sosc_cell *cell)
-{
-	__atomic_store_n(&cell->handler, (uint64_t)sosc_h_jump, __ATOMIC_RELAXED);
-}
-
-struct sosc_thread *sosc_thread_slow(struct sosc_cell *cell)
-{
-	struct sosc_thread *thread = sosc_thread_self();
-
-	if (thread)
-		return thread;
-	if (sosc_quiet)
-		mute(cell);
-	else if (sosc_layers[sosc_cell_index(cell)].instrument == SOSC_INSTRUMENT_TRACE)
-		__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_THREADS], 1, __ATOMIC_RELAXED);
-	return NULL;
-}
-
-struct sosc_thread *sosc_thread_slow_exit(struct sosc_site *site)
-{
-	struct sosc_thread *thread = sosc_thread_self();
-
-	(void)site;
-	if (!thread && !sosc_quiet)
-		__atomic_fetch_add(&sosc_control->dropped_exits, 1, __ATOMIC_RELAXED);
-	return thread;
 }

@@ -18,6 +18,9 @@ enum {
 	THREAD_WAITED = 2, // for a chunk, since it has begun to wait for one
 };
 
+// sosc_thread.pos without a chunk: this and any multiple of SOSC_CHUNK_SIZE
+enum { SOSC_NO_ROOM = CHUNK_LIMIT };
+
 struct sosc_thread { // found by thread pointer; wiped in a forked child
 	uint64_t key; // thread pointer, 0 = free; set last; another one's when the thread has ended
 	uint64_t pos; // next unit; low bits >= CHUNK_LIMIT: no chunk
@@ -63,6 +66,11 @@ extern int64_t sosc_tid_offset; // of the kernel's thread id from the thread poi
 extern bool sosc_quiet; // a child that is not followed, or the recording ended
 
 extern const uint32_t *sosc_alive; // a word that a forked child finds zero
+// Where the address of this process's word of SOSC_SEC_GATES stands; a forked child finds 0 there.
+extern uint64_t *sosc_gate;
+
+extern uint32_t sosc_process_id; // 0: not known
+extern uint32_t sosc_parent_id; // of a child that goes on: what its process was before; 0: not known
 
 /**
  * A number that changes when this is no longer the process that it was: a signal
