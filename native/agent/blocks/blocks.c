@@ -11,7 +11,8 @@
 
 #include "blocks/blocks.h"
 #include "base/clock.h"
-#include "thread/cost.h"
+#include "call/cost.h"
+#include "thread/work.h"
 #include "thread/thread.h"
 #include "call/handler.h"
 #include "image/image.h"

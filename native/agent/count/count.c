@@ -3,7 +3,7 @@
 
 #include "base/arch.h"
 #include "call/cell.h"
-#include "thread/cost.h"
+#include "call/cost.h"
 #include "call/cell.h"
 #include "thread/counts.h"
 #include "call/handler.h"

@@ -5,7 +5,7 @@
 #include "prof/times.h"
 #include "call/cell.h"
 #include "base/clock.h"
-#include "thread/cost.h"
+#include "call/cost.h"
 #include "call/handler.h"
 #include "base/instrument.h"
 #include "prof/log.h"

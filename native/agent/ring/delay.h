@@ -9,12 +9,6 @@
 
 #pragma GCC visibility push(hidden)
 
-/** Whether a thread that was at no hook between two times may have waited for a processor. */
-static inline bool sosc_is_long(uint64_t last, uint64_t now)
-{
-	return (int64_t)(now - last) > DELAY_LONG;
-}
-
 void sosc_delay_ours(struct sosc_thread *thread, uint64_t start);
 void sosc_delay_passed(const void *unused, struct sosc_thread *thread);
 uint64_t sosc_delay_at_exit(struct sosc_thread *thread, uint64_t now);

@@ -10,7 +10,7 @@
 #include "ring/ring.h"
 #include "base/arch.h"
 #include "base/clock.h"
-#include "thread/cost.h"
+#include "thread/work.h"
 #include "ring/chunk.h"
 #include "ring/delay.h"
 #include "base/sys.h"

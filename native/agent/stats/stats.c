@@ -5,7 +5,7 @@
 #include "stats/stats.h"
 #include "base/arch.h"
 #include "call/cell.h"
-#include "thread/cost.h"
+#include "call/cost.h"
 #include "thread/counts.h"
 #include "ring/delay.h"
 #include "call/handler.h"

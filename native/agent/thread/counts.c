@@ -3,7 +3,7 @@
 // hands its array on, with all that was counted, to one that begins.
 
 #include "thread/counts.h"
-#include "call/cell.h"
+#include "base/state.h"
 #include "base/instrument.h"
 #include "thread/park.h"
 #include "base/session.h"

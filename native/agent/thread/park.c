@@ -2,7 +2,7 @@
 // Parked calls: a table for each thread, found by the place of the return address.
 
 #include "thread/park.h"
-#include "call/cell.h"
+#include "base/state.h"
 #include "thread/thread.h"
 #include "base/instrument.h"
 #include "base/sys.h"

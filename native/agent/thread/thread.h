@@ -48,7 +48,7 @@ struct sosc_thread { // found by thread pointer; wiped in a forked child
 	uint64_t sure; // tsc up to which all waits are known
 	uint64_t waited; // what the kernel said, in ns
 	uint32_t switches; // to other threads, then
-	uint32_t works; // pieces of work, of which one in COST_EVERY is timed; see cost.h
+	uint32_t works; // pieces of work, of which one in COST_EVERY is timed; see work.h
 	uint64_t taken; // ticks that were taken out of all times
 	uint64_t told; // of those, prof's
 	uint64_t entered; // tsc of the last entry; `last` may be 0 meanwhile
@@ -56,7 +56,7 @@ struct sosc_thread { // found by thread pointer; wiped in a forked child
 	struct sosc_owed {
 		uint64_t since, ticks;
 	} owed[THREAD_OWED];
-	// see cost.h
+	// see work.h
 	uint64_t accounted; // ticks of the agent's that are counted by themselves
 	uint64_t accounted_then; // when the last work that is timed began
 };
@@ -86,6 +86,12 @@ static inline uint32_t sosc_process(void)
 static inline bool sosc_is_sealed(const struct sosc_thread *thread)
 {
 	return sosc_is_process_sealed() || (thread && thread->sealed);
+}
+
+/** Whether a thread that was at no hook between two times may have waited for a processor. */
+static inline bool sosc_is_long(uint64_t last, uint64_t now)
+{
+	return (int64_t)(now - last) > DELAY_LONG;
 }
 
 struct sosc_thread *sosc_thread_self(void);

@@ -1,36 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * What a hook adds to an empty call, measured in the process itself when a session begins.
+ * The agent's own work for a thread's calls: how long it takes, of which a few pieces are timed.
  */
-#ifndef SOSC_COST_H
-#define SOSC_COST_H
+#ifndef SOSC_WORK_H
+#define SOSC_WORK_H
 
-#include "base/agent.h"
 #include "base/clock.h"
 #include "thread/thread.h"
 
 #pragma GCC visibility push(hidden)
 
-enum {
-	COST_EVERY = 32,
-	COST_CALLS = 64,
-	COST_ROUNDS = 12,
-	COST_UNITS = (COST_CALLS + 2) * 2 * SOSC_UNIT, // bytes of records that the calls write
-};
+enum { COST_EVERY = 32 }; // pieces of work, of which one is timed
 
-struct sosc_cost {
-	uint32_t cell; // of its own, of no slot
-	uint32_t rounds[2];
-	uint64_t direct, hooked; // least ticks of COST_CALLS calls in a row
-	int64_t more[2][COST_ROUNDS]; // ticks that they took longer: calls in a row, calls apart
-};
-
-bool sosc_cost_begin(struct sosc_cost *cost, enum sosc_instrument_kind kind, uint64_t handler);
-void sosc_cost_round(struct sosc_cost *cost, bool apart);
-void sosc_cost_less(struct sosc_cost *cost, bool apart, uint64_t ticks);
-uint64_t sosc_cost_usual(struct sosc_cost *cost);
-uint64_t sosc_cost_end(const struct sosc_cost *cost);
-uint64_t sosc_cost_units(void);
 void sosc_cost_add(struct sosc_thread *thread, uint64_t start, uint32_t units, uint64_t rest);
 void sosc_cost_account(struct sosc_thread *thread, uint64_t *shared, uint64_t ticks);
 

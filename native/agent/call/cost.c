@@ -2,14 +2,12 @@
 // What a hook adds to an empty call. The least of several rounds is what each call takes, as whatever
 // disturbs a round makes it longer; a call among others takes more, see sosc_cost_usual.
 
-#include "thread/cost.h"
+#include "call/cost.h"
 #include "base/arch.h"
 #include "call/cell.h"
 #include "ring/chunk.h"
 #include "base/clock.h"
-#include "ring/delay.h"
 #include "call/handler.h"
-#include "hook/select.h"
 
 _Static_assert(SOSC_CHUNK_SIZE / 2 + SOSC_CHUNK_HEADER + COST_UNITS <= CHUNK_LIMIT, "room");
 
@@ -85,38 +83,6 @@ uint64_t sosc_cost_end(const struct sosc_cost *cost)
 {
 	sosc_cells[cost->cell].handler = (uint64_t)sosc_h_jump;
 	return cost->hooked > cost->direct ? (cost->hooked - cost->direct) / COST_CALLS : 0;
-}
-
-static void add(uint64_t *shared, uint64_t value)
-{
-	__atomic_fetch_add(shared, value, __ATOMIC_RELAXED);
-}
-
-/**
- * @thread has worked for @ticks, which are counted in @shared, and nowhere else. If it was very long,
- * it was most likely not on a processor all the time.
- */
-void sosc_cost_account(struct sosc_thread *thread, uint64_t *shared, uint64_t ticks)
-{
-	thread->accounted += ticks;
-	add(shared, ticks < DELAY_LONG ? ticks : DELAY_LONG);
-}
-
-/**
- * Count COST_EVERY pieces of work. Each takes as long as the piece that @thread began at @start, and @rest
- * ticks more. A piece that took very long was most likely not on a processor all the time, and is left out.
- */
-void sosc_cost_add(struct sosc_thread *thread, uint64_t start, uint32_t units, uint64_t rest)
-{
-	uint64_t other = thread->accounted - thread->accounted_then;
-	uint64_t ticks = sosc_ticks_since(start);
-
-	other += sosc_cost_clock();
-	if (ticks < other || sosc_is_long(start + other, start + ticks))
-		return;
-	add(&sosc_control->works, COST_EVERY);
-	add(&sosc_control->work_units, (uint64_t)units * COST_EVERY);
-	add(&sosc_control->took_works, (ticks - other + rest) * COST_EVERY);
 }
 
 /**
