@@ -49,6 +49,8 @@ struct sosc_instrument {
 		// its address becomes another one, everywhere the same
 	// which handler of entries a cell gets; NULL: `entry` is called
 	uint64_t (*handler)(const struct sosc_chosen *chosen, bool entry_only);
+	// that one of them which counts by call site: its slots may lead to counters; 0: none does
+	uint64_t counted;
 	// the same, for an instrument that makes something of each slot
 	uint64_t (*hooked)(const struct sosc_candidate *at, uint32_t cell);
 	// handler of exits, for all return trampolines of this instrument; 0: `exit` is called

@@ -78,26 +78,10 @@ uint32_t *sosc_gate_slow(struct sosc_cell *cell)
 	return gate ? (uint32_t *)gate : &closed_for_ever;
 }
 
-/** The handler that does what @handler does while the gate is open. */
-uint64_t sosc_gated(uint64_t handler)
+/** @gated in a session with gates, else @handler: see SOSC_GATED. */
+uint64_t sosc_gated(uint64_t handler, uint64_t gated)
 {
-	if (!gates())
-		return handler;
-#define SOSC_GATED(name)                 \
-	if (handler == (uint64_t)(name)) \
-		return (uint64_t)name##_gated;
-	SOSC_GATED(sosc_h_count)
-	SOSC_GATED(sosc_h_count_callers)
-	SOSC_GATED(sosc_h_stats)
-	SOSC_GATED(sosc_h_stats_entry)
-	SOSC_GATED(sosc_h_entry)
-	SOSC_GATED(sosc_h_entry_six)
-	SOSC_GATED(sosc_h_call)
-	SOSC_GATED(sosc_h_call_six)
-	SOSC_GATED(sosc_h_program)
-	SOSC_GATED(sosc_h_stack)
-#undef SOSC_GATED
-	return handler;
+	return gates() ? gated : handler;
 }
 
 // ---- the instruments ---------------------------------------------------------------

@@ -12,7 +12,10 @@
 void sosc_gate_start(void);
 void sosc_gate_forked(void);
 void sosc_gate_rest(void);
-uint64_t sosc_gated(uint64_t handler);
+uint64_t sosc_gated(uint64_t handler, uint64_t gated);
+
+// The handler @name, or the one that does the same while the gate is open.
+#define SOSC_GATED(name) sosc_gated((uint64_t)(name), (uint64_t)name##_gated)
 
 #pragma GCC visibility pop
 

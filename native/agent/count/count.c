@@ -4,10 +4,10 @@
 #include "base/arch.h"
 #include "call/cell.h"
 #include "call/cost.h"
-#include "call/cell.h"
 #include "thread/counts.h"
 #include "call/handler.h"
 #include "base/instrument.h"
+#include "call/gate.h"
 #include "thread/thread.h"
 
 // A call whose thread has no array (yet).
@@ -58,12 +58,13 @@ static uint64_t handler(const struct sosc_chosen *chosen, bool entry_only)
 {
 	(void)chosen;
 	(void)entry_only;
-	return (uint64_t)(sosc_counts_callers() ? sosc_h_count_callers : sosc_h_count);
+	return sosc_counts_callers() ? SOSC_GATED(sosc_h_count_callers) : SOSC_GATED(sosc_h_count);
 }
 
 void sosc_instrument_count(struct sosc_instrument *instrument)
 {
 	instrument->handler = handler;
+	instrument->counted = (uint64_t)sosc_h_count_callers;
 	instrument->start = start;
 	instrument->thread = sosc_counts_give;
 }

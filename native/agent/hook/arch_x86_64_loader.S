@@ -67,21 +67,6 @@ FUNCTION sosc_h_resolve
 	jmp	*16(%r11)
 	.cfi_endproc
 
-// An instrument whose handlers are in C: it looks at the arguments, may change them, and
-// says where to go on: at the function, or at a return trampoline if it wants the result.
-FUNCTION sosc_h_layer
-	.cfi_startproc
-	endbr64
-	SAVE_FOUR
-	SAVE_REST
-	mov	%rsp, %rdi
-	CALL_C	sosc_layer_entry
-	mov	%rax, (%rsp)
-	RESTORE_REST
-	RESTORE_FOUR
-	jmp	*%r11
-	.cfi_endproc
-
 // In front of another namespace's dl_iterate_phdr: rdi and rsi are its arguments.
 FUNCTION sosc_h_iterate
 	.cfi_startproc
@@ -138,49 +123,6 @@ FUNCTION sosc_h_walk_ip_info
 	mov	%r11, %rdx
 	jmp	sosc_walk_ip_info
 	.cfi_endproc
-
-// ---- calibration -----------------------------------------------------------
-
-FUNCTION sosc_empty
-	.cfi_startproc
-	endbr64
-	ret
-	.cfi_endproc
-
-// (rdi = function, rsi = times): ticks it took, in rax. Its argument is 0.
-.macro CALLS name, between
-FUNCTION \name
-	.cfi_startproc
-	KEEP	%rbx
-	KEEP	%rbp
-	KEEP	%r12
-	mov	%rdi, %rbx
-	mov	%rsi, %rbp
-	lfence
-	rdtsc
-	shl	$32, %rdx
-	or	%rdx, %rax
-	mov	%rax, %r12
-1:	\between
-	xor	%edi, %edi
-	call	*%rbx
-	dec	%rbp
-	jnz	1b
-	lfence
-	rdtsc
-	shl	$32, %rdx
-	or	%rdx, %rax
-	sub	%r12, %rax
-	BACK	%r12
-	BACK	%rbp
-	BACK	%rbx
-	ret
-	.cfi_endproc
-.endm
-
-	CALLS	sosc_call_often
-	// none begins before the one in front of it is over
-	CALLS	sosc_call_apart, lfence
 
 // Where the launcher's remote call returns to.
 	.globl	sosc_trap // soscope looks it up

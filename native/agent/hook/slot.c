@@ -6,7 +6,6 @@
 #include "image/changes.h"
 #include "base/clock.h"
 #include "call/counter.h"
-#include "call/gate.h"
 #include "hook/guard.h"
 #include "call/handler.h"
 #include "image/image.h"
@@ -261,7 +260,7 @@ static uint64_t handler_of(const struct sosc_chosen *chosen, bool entry_only)
 	const struct sosc_instrument *instrument =
 		&sosc_instruments[sosc_session->plan[chosen->plan].instrument];
 
-	return instrument->handler ? sosc_gated(instrument->handler(chosen, entry_only)) :
+	return instrument->handler ? instrument->handler(chosen, entry_only) :
 				     (uint64_t)sosc_h_layer;
 }
 
@@ -287,7 +286,7 @@ static uint64_t set_cell(const struct sosc_candidate *at, const struct sosc_plac
 	else if (!sosc_quiet)
 		handler = handler_of(place->chosen, is_entry_only(place->chosen));
 	__atomic_store_n(&cell->handler, handler, __ATOMIC_RELEASE);
-	if (handler == (uint64_t)sosc_h_count_callers)
+	if (handler == sosc_instruments[place->instrument].counted)
 		return sosc_counter_entry(place->index);
 	return sosc_entry_of(place->index);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Entries and exits of -c: see arch_x86_64_entry.S.
+// Entries and exits of -c: see arch_x86_64_call.S.
 
 #include "base/arch_x86_64.inc"
 
@@ -84,6 +84,25 @@ FUNCTION sosc_h_stats
 	jmp	5b
 10:	RESTORE_FOUR
 	jmp	*%r11
+	.cfi_endproc
+
+// -c for a function whose exit cannot be seen
+FUNCTION sosc_h_stats_entry
+	.cfi_startproc
+	endbr64
+	KEEP	%rax
+	KEEP	%r10
+	FIND_THREAD 2f, 0
+	mov	THREAD_STATS(%r10), %rax
+	test	%rax, %rax
+	jz	2f
+	incq	STATS_CALLS(%rax,%r11,4)
+1:	BACK	%r10
+	BACK	%rax
+	jmp	*CELL_ORIGINAL(%r11)
+2:	.cfi_adjust_cfa_offset 16
+	SLOW	sosc_stats_slow
+	jmp	1b
 	.cfi_endproc
 
 FUNCTION sosc_x_stats
@@ -181,3 +200,6 @@ FUNCTION sosc_x_stats
 9:	RESTORE_FOUR
 	ret
 	.cfi_endproc
+
+	GATED sosc_h_stats
+	GATED sosc_h_stats_entry

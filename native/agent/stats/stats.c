@@ -6,6 +6,7 @@
 #include "base/arch.h"
 #include "call/cell.h"
 #include "call/cost.h"
+#include "call/gate.h"
 #include "thread/counts.h"
 #include "ring/delay.h"
 #include "call/handler.h"
@@ -215,7 +216,7 @@ static void start(void)
 static uint64_t handler(const struct sosc_chosen *chosen, bool entry_only)
 {
 	(void)chosen;
-	return (uint64_t)(entry_only ? sosc_h_stats_entry : sosc_h_stats);
+	return entry_only ? SOSC_GATED(sosc_h_stats_entry) : SOSC_GATED(sosc_h_stats);
 }
 
 void sosc_instrument_stats(struct sosc_instrument *instrument)

@@ -8,6 +8,7 @@
 #include "ring/chunk.h"
 #include "base/clock.h"
 #include "call/cost.h"
+#include "call/gate.h"
 #include "thread/work.h"
 #include "ring/delay.h"
 #include "call/handler.h"
@@ -413,13 +414,13 @@ static uint64_t handler(const struct sosc_chosen *chosen, bool entry_only)
 	bool six = function->flags & SOSC_FN_SIX;
 
 	if (sosc_session->plan[chosen->plan].flags & SOSC_PLAN_STACKS)
-		return (uint64_t)sosc_h_stack;
+		return SOSC_GATED(sosc_h_stack);
 	if (function->flags & SOSC_FN_PROGRAM ||
 	    (function->flags & SOSC_FN_EXIT_PROGRAM && function->exit_words))
-		return (uint64_t)sosc_h_program;
+		return SOSC_GATED(sosc_h_program);
 	if (entry_only)
-		return (uint64_t)(six ? sosc_h_entry_six : sosc_h_entry);
-	return (uint64_t)(six ? sosc_h_call_six : sosc_h_call);
+		return six ? SOSC_GATED(sosc_h_entry_six) : SOSC_GATED(sosc_h_entry);
+	return six ? SOSC_GATED(sosc_h_call_six) : SOSC_GATED(sosc_h_call);
 }
 
 // Takes what record() has timed off the last round, and wipes the account of record().

@@ -1,174 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handlers of entries for x86-64 (System V psABI, section 3.2).
-//
-// An entry trampoline loads the address of its cell into r11, the one register
-// that a call through a PLT may destroy, and jumps to the cell's handler. Every
-// handler keeps all other registers, flags excepted, touches no vector register
-// and leaves the stack as it found it. errno is read, never written.
-//
-// A handler that wants to see the exit enters the function through the return
-// trampoline of the call site: that one takes the return address off the stack,
-// calls the function itself, so that arguments stay where they are and call and
-// return stay paired, and jumps to the exit handler, which puts the return
-// address back and returns.
-//
-// The unwind rules hold at every instruction: a signal or an asynchronous
-// cancellation may unwind from anywhere.
+// Handlers of trace: see arch_x86_64_call.S.
 
 #include "base/arch_x86_64.inc"
 
 	.text
-
-// Calls a C function in rax with every register but rax kept; r11 is its first
-// argument, r10 the second.
-FUNCTION sosc_slow_call
-	.cfi_startproc
-	KEEP	%rcx
-	KEEP	%rdx
-	KEEP	%rsi
-	KEEP	%rdi
-	KEEP	%r8
-	KEEP	%r9
-	KEEP	%r10
-	KEEP	%r11
-	mov	%r11, %rdi
-	mov	%r10, %rsi
-	CALL_C	*%rax
-	BACK	%r11
-	BACK	%r10
-	BACK	%r9
-	BACK	%r8
-	BACK	%rdi
-	BACK	%rsi
-	BACK	%rdx
-	BACK	%rcx
-	ret
-	.cfi_endproc
-
-// Calls a C function in rax with (cell r11, thread r10, rdx): bytes wanted of the
-// ring, a return address, or a stack address; what it finds, or 0, in rax.
-FUNCTION sosc_slow_reserve
-	.cfi_startproc
-	KEEP	%rcx
-	KEEP	%rsi
-	KEEP	%rdi
-	KEEP	%r8
-	KEEP	%r9
-	KEEP	%r10
-	KEEP	%r11
-	mov	%r11, %rdi
-	mov	%r10, %rsi
-	CALL_C	*%rax
-	BACK	%r11
-	BACK	%r10
-	BACK	%r9
-	BACK	%r8
-	BACK	%rdi
-	BACK	%rsi
-	BACK	%rcx
-	ret
-	.cfi_endproc
-
-// ---- no record -------------------------------------------------------------
-
-FUNCTION sosc_h_jump
-	.cfi_startproc
-	endbr64
-	jmp	*CELL_ORIGINAL(%r11)
-	.cfi_endproc
-
-// To where another cell goes: original is that cell.
-FUNCTION sosc_h_alias
-	.cfi_startproc
-	endbr64
-	mov	CELL_ORIGINAL(%r11), %r11
-	jmp	*CELL_ORIGINAL(%r11)
-	.cfi_endproc
-
-FUNCTION sosc_h_count
-	.cfi_startproc
-	endbr64
-	KEEP	%rax
-	KEEP	%r10
-	FIND_THREAD 2f, 0
-	mov	%r11, %rax
-	shr	$1, %rax
-	mov	THREAD_COUNTS(%r10), %r10
-	test	%r10, %r10
-	jz	2f
-	incq	(%r10,%rax)
-1:	BACK	%r10
-	BACK	%rax
-	jmp	*CELL_ORIGINAL(%r11)
-2:	.cfi_adjust_cfa_offset 16
-	SLOW	sosc_count_slow
-	jmp	1b
-	.cfi_endproc
-
-// by call site
-FUNCTION sosc_h_count_callers
-	.cfi_startproc
-	endbr64
-	SAVE_FOUR
-	FIND_THREAD 2f, 0
-6:	FIND_SITE 3f
-1:	movslq	SOSC_DISTANCE + SITE_OPEN(%rcx), %rax
-	add	%r11, %rax
-	mov	THREAD_COUNTS(%r10), %r10
-	shr	$1, %rax
-	test	%r10, %r10
-	jz	4f
-	incq	(%r10,%rax)
-	testl	$COUNTER_OFTEN - 1, (%r10,%rax)
-	jz	7f
-	RESTORE_FOUR
-	jmp	*CELL_ORIGINAL(%r11)
-7:	.cfi_adjust_cfa_offset 32
-	mov	RETURN_SLOT(%rsp), %rdx
-	lea	sosc_counter_learn(%rip), %rax
-	call	sosc_slow_reserve
-	jmp	5f
-2:	SLOW	sosc_thread_slow
-	mov	%rax, %r10
-	test	%rax, %rax
-	jnz	6b
-	SLOW	sosc_count_slow
-	jmp	5f
-3:	mov	%rax, %rdx
-	lea	sosc_site_slow(%rip), %rax
-	call	sosc_slow_reserve
-	mov	%rax, %rcx
-	test	%rax, %rax
-	jnz	1b
-	SLOW	sosc_count_slow
-	jmp	5f
-4:	mov	%r11, %rdx
-	lea	(,%rax,2), %r11
-	SLOW	sosc_count_slow
-	mov	%rdx, %r11
-5:	RESTORE_FOUR
-	jmp	*CELL_ORIGINAL(%r11)
-	.cfi_endproc
-
-// -c for a function whose exit cannot be seen
-FUNCTION sosc_h_stats_entry
-	.cfi_startproc
-	endbr64
-	KEEP	%rax
-	KEEP	%r10
-	FIND_THREAD 2f, 0
-	mov	THREAD_STATS(%r10), %rax
-	test	%rax, %rax
-	jz	2f
-	incq	STATS_CALLS(%rax,%r11,4)
-1:	BACK	%r10
-	BACK	%rax
-	jmp	*CELL_ORIGINAL(%r11)
-2:	.cfi_adjust_cfa_offset 16
-	SLOW	sosc_stats_slow
-	jmp	1b
-	.cfi_endproc
 
 // ---- records ---------------------------------------------------------------
 
@@ -468,3 +304,167 @@ FUNCTION sosc_h_program
 	RESTORE_FOUR
 	jmp	*%r11
 	.cfi_endproc
+
+FUNCTION sosc_x_call
+	EXIT_START
+	testb	$(SITE_FLAGS_C | SITE_FLAG_BRIEF), SOSC_DISTANCE + SITE_FLAGS(%r11)
+	jnz	20f
+	xor	%ecx, %ecx
+	cmpb	$0, sosc_clock_off(%rip)
+	jne	1f
+24:	rdtsc
+	mov	%rdx, %rcx
+	shl	$32, %rcx
+	or	%rax, %rcx
+	FIND_THREAD 7f, 1
+2:	IF_LONG	%rcx, %rax, 25f
+26:	RESERVE	32, 8f
+	// Is the entry in front of it, with nothing but its own data in between?
+	mov	SOSC_DISTANCE + SITE_OPEN(%r11), %edx
+	test	%edx, %edx
+	jz	3f
+	KEEP	%rsi
+	mov	%rax, %rsi
+10:	sub	$32, %rsi
+	cmp	%edx, (%rsi)
+	je	11f
+	cmpb	$DATA_BYTE, 3(%rsi)
+	jb	14f
+	cmpb	$DATA_BYTE + 15, 3(%rsi)
+	jbe	10b
+	jmp	14f
+11:	lea	RETURN_SLOT + 8(%rsp), %edx
+	cmp	%edx, 4(%rsi)
+	jne	14f
+	movzbl	SOSC_DISTANCE + SITE_RULE(%r11), %edx
+	test	%edx, %edx
+	jnz	15f
+12:	mov	$NO_TICKS, %edx
+	test	%rcx, %rcx
+	jz	21f
+	mov	%rcx, %rdx
+	sub	sosc_tsc_start(%rip), %rdx
+	sub	8(%rsi), %rdx
+	cmp	$NO_TICKS, %rdx
+	jae	14f
+13:	IF_NOT_LAST 32, 14f
+	mov	SAVED_RAX + 8(%rsp), %rcx
+	mov	%rcx, 16(%rsi)
+	mov	%edx, %ecx
+	and	$(1 << TICKS_LOW) - 1, %ecx
+	add	$TO_WHOLE, %ecx
+	add	SOSC_DISTANCE + SITE_OPEN(%r11), %ecx
+	shr	$TICKS_LOW, %edx
+	mov	%dx, 14(%rsi)
+	mov	%ecx, (%rsi)
+	mov	%rax, %rdx
+	add	$32, %rax
+	cmpxchg	%rdx, THREAD_POS(%r10)
+	jne	17f
+	BACK	%rsi
+	mov	SOSC_DISTANCE + SITE_CELL(%r11), %rdx
+	mov	CELL_ORIGINAL(%rdx), %r10
+	cmp	SOSC_DISTANCE + SITE_ORIGINAL(%r11), %r10
+	jne	6f
+	RESTORE_FOUR
+	ret
+	// no: an exit of its own
+14:	.cfi_adjust_cfa_offset 40
+	BACK	%rsi
+	IF_NOT_LAST 32, 19f
+3:	test	%rcx, %rcx
+	jz	22f
+23:	mov	%rcx, 8(%rax)
+	mov	SAVED_RAX(%rsp), %rdx
+	mov	%rdx, 16(%rax)
+	movzbl	SOSC_DISTANCE + SITE_NAMESPACE(%r11), %edx
+	lea	sosc_errno_offsets(%rip), %rcx
+	mov	(%rcx,%rdx,8), %rdx
+	mov	%fs:(%rdx), %edx
+	mov	%rdx, 24(%rax)
+	lea	RETURN_SLOT(%rsp), %edx
+	mov	%edx, 4(%rax)
+	mov	SOSC_DISTANCE + SITE_CELL(%r11), %rdx
+	mov	CELL_ORIGINAL(%rdx), %r10
+	lea	sosc_cells(%rip), %rcx
+	sub	%rcx, %rdx
+	shr	$4, %edx
+	or	$UNIT_EXIT, %edx
+	mov	%edx, (%rax)
+	cmp	SOSC_DISTANCE + SITE_ORIGINAL(%r11), %r10
+	jne	6f
+4:	RESTORE_FOUR
+	ret
+6:	.cfi_adjust_cfa_offset 32
+	SLOW	sosc_site_rebound
+	jmp	4b
+15:	.cfi_adjust_cfa_offset 8
+	KEEP	%rdi
+	mov	SAVED_RAX + 16(%rsp), %rdi
+	IF_FAILED %edx, %rdi, %edi, 16f, 18f
+16:	BACK	%rdi
+	jmp	14b
+18:	.cfi_adjust_cfa_offset 8
+	BACK	%rdi
+	jmp	12b
+	// the clock was not read: there is none, or nobody asks
+21:	testb	$SITE_FLAG_BRIEF, SOSC_DISTANCE + SITE_FLAGS(%r11)
+	jz	13b
+	xor	%edx, %edx
+	jmp	13b
+	// a signal handler has taken more behind it
+17:	lea	sosc_ring_unneeded(%rip), %rax
+	call	sosc_slow_reserve
+	BACK	%rsi
+	jmp	4b
+	// the same, or it has forked, and this is the child: that unit is the parent's
+19:	mov	%rax, %rdx
+	lea	sosc_ring_is_ours(%rip), %rax
+	call	sosc_slow_reserve
+	test	%rax, %rax
+	jnz	3b
+	jmp	8f
+	// an exit of its own has a time that orders it, asked for or not
+22:	cmpb	$0, sosc_clock_off(%rip)
+	jne	23b
+	mov	%rax, %rcx
+	rdtsc
+	shl	$32, %rdx
+	or	%rax, %rdx
+	mov	%rcx, %rax
+	mov	%rdx, %rcx
+	jmp	23b
+	// the time is not wanted
+1:	FIND_THREAD 7f, 1
+	jmp	26b
+25:	SLOW	sosc_delay_passed
+	jmp	24b
+7:	SLOW	sosc_thread_slow_exit
+	mov	%rax, %r10
+	test	%rax, %rax
+	jz	4b
+	test	%rcx, %rcx
+	jnz	2b
+	jmp	26b
+8:	mov	$32, %edx
+	lea	sosc_ring_slow_exit(%rip), %rax
+	call	sosc_slow_reserve
+	test	%rax, %rax
+	jnz	3b
+	jmp	4b
+20:	xor	%ecx, %ecx
+	testb	$SITE_FLAGS_C, SOSC_DISTANCE + SITE_FLAGS(%r11)
+	jz	1b
+	SAVE_REST
+	mov	%rsp, %rdi
+	CALL_C	sosc_trace_exit
+	RESTORE_REST
+	jmp	4b
+	.cfi_endproc
+
+	GATED sosc_h_entry
+	GATED sosc_h_entry_six
+	GATED sosc_h_call
+	GATED sosc_h_call_six
+	GATED sosc_h_program
+	GATED sosc_h_stack
