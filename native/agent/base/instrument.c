@@ -5,6 +5,7 @@
 #include "base/session.h"
 
 struct sosc_instrument sosc_instruments[SOSC_INSTRUMENT_KINDS];
+struct sosc_language sosc_languages[SOSC_LANGUAGE_KINDS];
 uint32_t sosc_held;
 uint32_t sosc_needs;
 

@@ -88,6 +88,36 @@ SOSC_INSTRUMENTS(SOSC_DECLARE)
 
 extern struct sosc_instrument sosc_instruments[SOSC_INSTRUMENT_KINDS];
 
+struct sosc_blocks;
+
+// How stack/ gets the frames of an interpreter: each is a file of vm/, and fills in one of these.
+struct sosc_language {
+	bool is_there; // there is an interpreter that can be read
+	void (*start)(const struct sosc_blocks *given, struct sosc_blocks *own);
+	void (*see)(const struct sosc_loaded *image); // which may be the interpreter's
+	void (*forked)(void);
+	void (*forget)(const struct sosc_loaded *image);
+	uint32_t (*stack)(uint64_t *frames, uint32_t room, const struct sosc_thread *thread);
+};
+
+enum sosc_language_kind { // in the order in which they are asked, until one has frames
+	SOSC_LANGUAGE_PYTHON,
+	SOSC_LANGUAGE_RUBY,
+	SOSC_LANGUAGE_KINDS,
+};
+
+extern struct sosc_language sosc_languages[SOSC_LANGUAGE_KINDS];
+
+/** Whether this process has an interpreter whose frames are shown in stacks. */
+static inline bool sosc_has_language(void)
+{
+	bool is_there = false;
+
+	for (uint32_t kind = 0; kind < SOSC_LANGUAGE_KINDS; kind++)
+		is_there |= __atomic_load_n(&sosc_languages[kind].is_there, __ATOMIC_RELAXED);
+	return is_there;
+}
+
 extern uint32_t sosc_held; // bit set: instruments of this session
 extern uint32_t sosc_needs; // enum sosc_need, of all of them
 

@@ -19,7 +19,6 @@
 #include "base/instrument.h"
 #include "blocks/eventclock.h"
 #include "stack/walkcache.h"
-#include "vm/pythonstack.h"
 #include "ring/ring.h"
 #include "hook/slot.h"
 #include "base/memory.h"

@@ -26,6 +26,8 @@
 #include "hook/slot.h"
 #include "base/sys.h"
 #include "thread/thread.h"
+#include "vm/pythonstack.h"
+#include "vm/rubystack.h"
 
 _Static_assert(sizeof(sosc_quiet) == 1 && sizeof(sosc_objects_count) == 1, "soscope has bytes");
 
@@ -137,12 +139,14 @@ static bool look_inside(const struct sosc_start *start)
 	return sosc_change_loader(start->brk, start->brk_before, start->brk_after);
 }
 
-// The table of instruments holds addresses, which no constant of ours can.
-static void fill_in_instruments(void)
+// The tables of instruments and of languages hold addresses, which no constant of ours can.
+static void fill_in_tables(void)
 {
 #define SOSC_FILL_IN(name, file) sosc_instrument_##file(&sosc_instruments[SOSC_INSTRUMENT_##name]);
 	SOSC_INSTRUMENTS(SOSC_FILL_IN)
 #undef SOSC_FILL_IN
+	sosc_language_python();
+	sosc_language_ruby();
 }
 
 static long start_all(const struct sosc_start *start)
@@ -155,7 +159,7 @@ static long start_all(const struct sosc_start *start)
 		return -EINVAL;
 	sosc_base = start->base;
 	sosc_stack_end = start->stack_end & ~7ull;
-	fill_in_instruments();
+	fill_in_tables();
 	sosc_instruments_init();
 	(void)sosc_sys3(SYS_MADVISE, (long)control, (long)start->control_size, MADV_DONTDUMP);
 	(void)sosc_sys3(SYS_MADVISE, (long)sosc_session_plan(), (long)start->plan_size,

@@ -7,8 +7,6 @@
 #include "base/clock.h"
 #include "stack/walkcache.h"
 #include "image/namespace.h"
-#include "vm/pythonstack.h"
-#include "vm/rubystack.h"
 #include "call/site.h"
 #include "base/memory.h"
 #include "base/sys.h"
@@ -135,9 +133,7 @@ bool sosc_call_stack(struct sosc_thread *thread, const struct sosc_regs *regs, u
 	call.view = &caller->view;
 	if (!sosc_view_has(&caller->view, call.sp))
 		sosc_view_find(&caller->view, thread, call.sp);
-	call.native = (!__atomic_load_n(&sosc_python_stacks, __ATOMIC_RELAXED) &&
-		       !__atomic_load_n(&sosc_ruby_stacks, __ATOMIC_RELAXED)) ||
-		      is_asking(caller, thread, call.sp);
+	call.native = !sosc_has_language() || is_asking(caller, thread, call.sp);
 	*number = call.native ? sosc_stack_walk(&call, SOSC_API_NONE) : ask(caller, &call);
 	if (sosc_ticks() - start >= LONG)
 		sosc_account(thread, start);

@@ -7,8 +7,6 @@
 
 #include "stack/chain.h"
 #include "image/image.h"
-#include "vm/pythonstack.h"
-#include "vm/rubystack.h"
 #include "stack/unwindrules.h"
 #include "soscope/objects.h"
 #include "stack/walk.h"
@@ -27,8 +25,8 @@ bool sosc_stacks_kept;
 /** An image is there that may be an interpreter. */
 void sosc_stacks_look(const struct sosc_loaded *image)
 {
-	sosc_python_stacks_see(image);
-	sosc_ruby_stacks_see(image);
+	for (uint32_t i = 0; i < SOSC_LANGUAGE_KINDS; i++)
+		sosc_languages[i].see(image);
 }
 
 /** This is a forked child. */
@@ -36,15 +34,15 @@ void sosc_stacks_forked(void)
 {
 	sosc_rules_forked();
 	sosc_chains_forked();
-	sosc_python_stacks_forked();
-	sosc_ruby_stacks_forked();
+	for (uint32_t i = 0; i < SOSC_LANGUAGE_KINDS; i++)
+		sosc_languages[i].forked();
 }
 
 /** An image has gone. */
 void sosc_stacks_forget(const struct sosc_loaded *image)
 {
-	sosc_python_stacks_forget(image);
-	sosc_ruby_stacks_forget(image);
+	for (uint32_t i = 0; i < SOSC_LANGUAGE_KINDS; i++)
+		sosc_languages[i].forget(image);
 }
 
 /** How many return addresses a stack has at most, and how many frames of an interpreter. */
@@ -70,8 +68,8 @@ const struct sosc_blocks *sosc_stacks_start(enum sosc_instrument_kind kind,
 	if (!given || table == &nowhere)
 		given = &nowhere;
 	sosc_stacks_kept = given->bits;
-	sosc_python_stacks_start(given, table);
-	sosc_ruby_stacks_start(table);
+	for (uint32_t i = 0; i < SOSC_LANGUAGE_KINDS; i++)
+		sosc_languages[i].start(given, table);
 	if (!sosc_stacks_kept)
 		return given;
 	buckets = (uint64_t *)((uint8_t *)table + given->first_bucket);

@@ -11,9 +11,7 @@
 #include "base/arch.h"
 #include "stack/walkcache.h"
 #include "base/memory.h"
-#include "vm/pythonstack.h"
 #include "ring/record.h"
-#include "vm/rubystack.h"
 #include "stack/unwindrules.h"
 #include "call/site.h"
 #include "base/state.h"
@@ -478,20 +476,16 @@ static __attribute__((noinline)) uint32_t stack_with_own(const struct sosc_stack
 	if (__atomic_load_n(&sosc_stack_visitor, __ATOMIC_RELAXED) == sosc_thread_pointer())
 		return number_of(&visited, 1, false, api);
 	own.count = 0;
-	if (__atomic_load_n(&sosc_python_stacks, __ATOMIC_RELAXED))
-		own.count = sosc_python_stack(own.frames, most, call->thread);
-	// a program that has both shows those of the one that it called last, if it is Python
-	if (!own.count && __atomic_load_n(&sosc_ruby_stacks, __ATOMIC_RELAXED))
-		own.count = sosc_ruby_stack(own.frames, most, call->thread);
+	for (uint32_t kind = 0; kind < SOSC_LANGUAGE_KINDS && !own.count; kind++)
+		if (__atomic_load_n(&sosc_languages[kind].is_there, __ATOMIC_RELAXED))
+			own.count = sosc_languages[kind].stack(own.frames, most, call->thread);
 	return stack_of(call, &own, api);
 }
 
 /** The number of the stack of a call, 0: there was no room for it. */
 uint32_t sosc_stack_walk(const struct sosc_stack_call *call, enum sosc_block_api api)
 {
-	if ((__atomic_load_n(&sosc_python_stacks, __ATOMIC_RELAXED) ||
-	     __atomic_load_n(&sosc_ruby_stacks, __ATOMIC_RELAXED)) &&
-	    !call->native)
+	if (sosc_has_language() && !call->native)
 		return stack_with_own(call, api);
 	return stack_of(call, NULL, api);
 }

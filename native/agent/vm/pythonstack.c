@@ -37,8 +37,6 @@ enum {
 	LAYOUTS_MAX = 32,
 };
 
-bool sosc_python_stacks;
-
 static struct sosc_blocks *table;
 static const struct sosc_loaded *interpreter, *last; // the one, and what was looked at last
 static struct sosc_python layouts[LAYOUTS_MAX]; // the same ones in each session
@@ -68,7 +66,7 @@ static inline struct seen *seen_of(uint64_t code)
 static void refuse(enum sosc_python_frames why)
 {
 	__atomic_store_n(&table->python, why, __ATOMIC_RELAXED);
-	__atomic_store_n(&sosc_python_stacks, false, __ATOMIC_RELEASE);
+	__atomic_store_n(&sosc_languages[SOSC_LANGUAGE_PYTHON].is_there, false, __ATOMIC_RELEASE);
 }
 
 /** A session begins, whose stacks have no code yet. */
@@ -80,7 +78,7 @@ void sosc_python_stacks_start(const struct sosc_blocks *given, struct sosc_block
 	       layout_count * sizeof(*layouts));
 	layout = NULL;
 	interpreter = last = NULL;
-	sosc_python_stacks = false;
+	sosc_languages[SOSC_LANGUAGE_PYTHON].is_there = false;
 	preparing = 0; // or whoever prepares is in a handler that has left for good
 	__atomic_fetch_add(&session, 1, __ATOMIC_RELEASE);
 	if (numbers)
@@ -152,7 +150,7 @@ void sosc_python_stacks_see(const struct sosc_loaded *image)
 	}
 	interpreter = image;
 	hear_of_ends();
-	__atomic_store_n(&sosc_python_stacks, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&sosc_languages[SOSC_LANGUAGE_PYTHON].is_there, true, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&sosc_rules_epoch, 1, __ATOMIC_RELEASE); // stacks were walked without it
 }
 
@@ -161,7 +159,7 @@ void sosc_python_stacks_forget(const struct sosc_loaded *image)
 {
 	if (image != interpreter)
 		return;
-	__atomic_store_n(&sosc_python_stacks, false, __ATOMIC_RELEASE);
+	__atomic_store_n(&sosc_languages[SOSC_LANGUAGE_PYTHON].is_there, false, __ATOMIC_RELEASE);
 	interpreter = NULL;
 	layout = NULL;
 	end_code = NULL;
@@ -217,7 +215,8 @@ static bool prepare(void)
 	if (known)
 		__atomic_store_n(&layout, known, __ATOMIC_RELEASE);
 	else
-		__atomic_store_n(&sosc_python_stacks, false, __ATOMIC_RELEASE);
+		__atomic_store_n(&sosc_languages[SOSC_LANGUAGE_PYTHON].is_there, false,
+				 __ATOMIC_RELEASE);
 	__atomic_store_n(&preparing, 0, __ATOMIC_RELEASE);
 	return known;
 }

@@ -5,7 +5,7 @@
 #ifndef SOSC_PYTHONSTACK_H
 #define SOSC_PYTHONSTACK_H
 
-#include "base/agent.h"
+#include "base/instrument.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -13,13 +13,23 @@ struct sosc_blocks;
 struct sosc_loaded;
 struct sosc_thread;
 
-extern bool sosc_python_stacks; // there is an interpreter that can be read
-
 void sosc_python_stacks_start(const struct sosc_blocks *given, struct sosc_blocks *own);
 void sosc_python_stacks_see(const struct sosc_loaded *image);
 void sosc_python_stacks_forked(void);
 void sosc_python_stacks_forget(const struct sosc_loaded *image);
 uint32_t sosc_python_stack(uint64_t *frames, uint32_t room, const struct sosc_thread *thread);
+
+/** Fill in the table. Here, so that nobody's code page is needed who keeps no stacks. */
+static inline void sosc_language_python(void)
+{
+	struct sosc_language *language = &sosc_languages[SOSC_LANGUAGE_PYTHON];
+
+	language->start = sosc_python_stacks_start;
+	language->see = sosc_python_stacks_see;
+	language->forked = sosc_python_stacks_forked;
+	language->forget = sosc_python_stacks_forget;
+	language->stack = sosc_python_stack;
+}
 
 #pragma GCC visibility pop
 

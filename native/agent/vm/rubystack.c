@@ -41,8 +41,6 @@ enum {
 	LINE = (1u << (SOSC_FRAME_INSTR_BITS - 1)) - 1,
 };
 
-bool sosc_ruby_stacks;
-
 static const struct sosc_loaded *interpreter, *last; // the one, and what was looked at last
 static struct sosc_blocks *table; // where it says how it stands
 static uint32_t preparing;
@@ -63,11 +61,12 @@ static struct place { // where a frame was not long ago, of a thread without the
 } places[1 << PLACES_BITS];
 
 /** A session begins, whose stacks have no code yet. */
-void sosc_ruby_stacks_start(struct sosc_blocks *own)
+void sosc_ruby_stacks_start(const struct sosc_blocks *given, struct sosc_blocks *own)
 {
+	(void)given;
 	table = own;
 	interpreter = last = NULL;
-	sosc_ruby_stacks = is_ready = is_sure = false;
+	sosc_languages[SOSC_LANGUAGE_RUBY].is_there = is_ready = is_sure = false;
 	preparing = 0; // or whoever prepares is in a handler that has left for good
 	__atomic_fetch_add(&session, 1, __ATOMIC_RELEASE);
 	memset(known, 0, sizeof(known));
@@ -84,7 +83,7 @@ void sosc_ruby_stacks_see(const struct sosc_loaded *image)
 	if (!sosc_ruby_is_in(image))
 		return;
 	interpreter = image;
-	__atomic_store_n(&sosc_ruby_stacks, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&sosc_languages[SOSC_LANGUAGE_RUBY].is_there, true, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&sosc_rules_epoch, 1, __ATOMIC_RELEASE); // stacks were walked without it
 }
 
@@ -102,7 +101,7 @@ void sosc_ruby_stacks_forget(const struct sosc_loaded *image)
 {
 	if (image != interpreter)
 		return;
-	__atomic_store_n(&sosc_ruby_stacks, false, __ATOMIC_RELEASE);
+	__atomic_store_n(&sosc_languages[SOSC_LANGUAGE_RUBY].is_there, false, __ATOMIC_RELEASE);
 	__atomic_store_n(&is_ready, false, __ATOMIC_RELEASE);
 	interpreter = NULL;
 	__atomic_fetch_add(&session, 1, __ATOMIC_RELEASE);
@@ -111,7 +110,7 @@ void sosc_ruby_stacks_forget(const struct sosc_loaded *image)
 static void refuse(enum sosc_ruby_frames why)
 {
 	__atomic_store_n(&table->ruby, why, __ATOMIC_RELAXED);
-	__atomic_store_n(&sosc_ruby_stacks, false, __ATOMIC_RELEASE);
+	__atomic_store_n(&sosc_languages[SOSC_LANGUAGE_RUBY].is_there, false, __ATOMIC_RELEASE);
 }
 
 // ---- the way in ----------------------------------------------------------------------

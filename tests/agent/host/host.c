@@ -17,6 +17,8 @@
 #include "soscope/objects.h"
 #include "entry/start.h"
 #include "thread/thread.h"
+#include "vm/pythonstack.h"
+#include "vm/rubystack.h"
 
 #undef memcpy
 #undef memset
@@ -256,6 +258,8 @@ struct sosc_control *host_control(enum sosc_instrument_kind kind, uint32_t chunk
 	host_look();
 #define FILL_IN(name, file) sosc_instrument_##file(&sosc_instruments[SOSC_INSTRUMENT_##name]);
 	SOSC_INSTRUMENTS(FILL_IN)
+	sosc_language_python();
+	sosc_language_ruby();
 	sosc_instruments_init();
 	sosc_control->strings = 1;
 	(void)place(SOSC_SEC_RULES, 0);

@@ -55,7 +55,7 @@ static void start_session(void)
 {
 	(void)host_stacks(&layout);
 	sosc_python_stacks_see(&sosc_loaded[0]);
-	CHECK(sosc_python_stacks);
+	CHECK(sosc_languages[SOSC_LANGUAGE_PYTHON].is_there);
 }
 
 // While another thread makes a number, nobody else gets a new one.

@@ -233,7 +233,7 @@ static void start(void)
 {
 	own = host_stacks(NULL);
 	sosc_ruby_stacks_see(&sosc_loaded[0]);
-	CHECK(sosc_ruby_stacks);
+	CHECK(sosc_languages[SOSC_LANGUAGE_RUBY].is_there);
 	make_frames();
 	asked = 0;
 }
@@ -243,13 +243,15 @@ static void check_unprepared(void)
 	start();
 	CHECK(!sosc_ruby_stack(told, ROOM, &sealed) && !asked); // nothing may be prepared then
 	object_class = 0;
-	CHECK(!count_of(ROOM) && sosc_ruby_stacks); // it has not begun
+	CHECK(!count_of(ROOM) && sosc_languages[SOSC_LANGUAGE_RUBY].is_there); // it has not begun
 	object_class = 8;
 	is_thread = 0;
-	CHECK(!count_of(ROOM) && sosc_ruby_stacks); // not a thread of its
+	CHECK(!count_of(ROOM) &&
+	      sosc_languages[SOSC_LANGUAGE_RUBY].is_there); // not a thread of its
 	is_thread = 1;
 	version[0] = '9';
-	CHECK(!count_of(ROOM) && !sosc_ruby_stacks && own->ruby == SOSC_RUBY_NO_LAYOUT);
+	CHECK(!count_of(ROOM) && !sosc_languages[SOSC_LANGUAGE_RUBY].is_there &&
+	      own->ruby == SOSC_RUBY_NO_LAYOUT);
 	version[0] = '2';
 	start();
 	has_lock = 0;
@@ -262,7 +264,7 @@ static void check_unprepared(void)
 	check_sound(ROOM);
 	CHECK(asked == 1 && sosc_ruby_stack(told, ROOM, &sealed) == FRAMES - 1);
 	sosc_ruby_stacks_forget(&sosc_loaded[0]);
-	CHECK(!sosc_ruby_stacks && !count_of(ROOM));
+	CHECK(!sosc_languages[SOSC_LANGUAGE_RUBY].is_there && !count_of(ROOM));
 }
 
 // A word that says where frames lie is wrong.
@@ -337,14 +339,16 @@ static void check_unsure(void)
 	for (uint32_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
 		start();
 		*words[i] = (uint64_t)gone;
-		CHECK(!count_of(ROOM) && !sosc_ruby_stacks && own->ruby == SOSC_RUBY_WRONG);
+		CHECK(!count_of(ROOM) && !sosc_languages[SOSC_LANGUAGE_RUBY].is_there &&
+		      own->ruby == SOSC_RUBY_WRONG);
 	}
 	start();
 	*context = (struct context){(uint64_t *)((struct frame *)gone - 2), 7 * 8, gone};
-	CHECK(!count_of(ROOM) && !sosc_ruby_stacks && own->ruby == SOSC_RUBY_WRONG);
+	CHECK(!count_of(ROOM) && !sosc_languages[SOSC_LANGUAGE_RUBY].is_there &&
+	      own->ruby == SOSC_RUBY_WRONG);
 	start();
 	innermost[0].environment = gone; // Ruby is not asked where nothing was found
-	CHECK(!count_of(ROOM) && !sosc_ruby_stacks && !asked);
+	CHECK(!count_of(ROOM) && !sosc_languages[SOSC_LANGUAGE_RUBY].is_there && !asked);
 	start();
 	innermost[4].code = &codes[3].code;
 	CHECK(!count_of(ROOM) && own->ruby == SOSC_RUBY_WRONG && asked == 1);
