@@ -7,11 +7,30 @@
 
 #include "hook/methods.h"
 #include "hook/scan.h"
-#include "prof/silence.h"
 
 #pragma GCC visibility push(hidden)
 
 struct sosc_loaded;
+
+enum {
+	SOSC_SILENT_SLOTS = 16, // of an image
+};
+
+struct sosc_silence { // calls of hooks that nobody wants, in an image: see silence.c
+	struct sosc_scan scan; // for slots that lead to nothing, then for stubs that jump there
+	struct sosc_scanned slots[SOSC_SILENT_SLOTS];
+	struct sosc_scanned stubs[SOSC_SILENT_SLOTS];
+	uint32_t stub_count;
+	uint32_t done; // of the sites in the scan
+	enum {
+		SILENCE_SLOTS,
+		SILENCE_USES,
+		SILENCE_CALLS_BY_SLOT,
+		SILENCE_STUBS,
+		SILENCE_CALLS_BY_STUB,
+		SILENCE_DONE,
+	} stage;
+};
 
 struct sosc_hooking { // of one image, which may take several turns
 	struct sosc_loaded *image;
@@ -20,7 +39,7 @@ struct sosc_hooking { // of one image, which may take several turns
 	uint64_t size; // bytes of scan.slots
 	struct sosc_scan scan;
 	struct sosc_methods methods;
-	struct sosc_silence silence;
+	struct sosc_silence silence; // of the instrument that changes code
 	enum {
 		HOOK_JUMP_SLOTS,
 		FIND_DATA_SLOTS,

@@ -253,3 +253,11 @@ bool sosc_is_of_libc(const char *version, const struct sosc_loaded *callee)
 			return true;
 	return callee && callee->loader; // musl's is both
 }
+
+/** Where @image has a symbol of its own, 0: it has none of that name. */
+uint64_t sosc_function_of(const struct sosc_loaded *image, const char *name)
+{
+	const Elf64_Sym *symbol = sosc_lookup(image, name, sosc_gnu_hash(name), NULL);
+
+	return symbol ? image->bias + symbol->st_value : 0;
+}

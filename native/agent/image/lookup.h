@@ -22,6 +22,7 @@ bool sosc_is_of_libc(const char *version, const struct sosc_loaded *callee);
 const Elf64_Sym *sosc_lookup_all(uint32_t ns, const char *name, const char *version,
 				 struct sosc_loaded **provider);
 uint64_t sosc_function_addr(uint32_t ns, const char *name);
+uint64_t sosc_function_of(const struct sosc_loaded *image, const char *name);
 
 #pragma GCC visibility pop
 

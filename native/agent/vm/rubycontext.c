@@ -4,6 +4,7 @@
 
 #include "base/arch.h"
 #include "image/image.h"
+#include "image/lookup.h"
 #include "vm/rubyreading.h"
 #include "vm/rubystack.h"
 
@@ -89,4 +90,22 @@ bool sosc_ruby_find_way(struct sosc_ruby_way *way, const struct sosc_loaded *ima
 			(const void *)sosc_last_loaded((uint64_t)way->rb_during_gc, CODE_MAX, tid) :
 			NULL;
 	return true;
+}
+
+/** Whether an image is Ruby's library, or a program that has it in it. */
+bool sosc_ruby_is_in(const struct sosc_loaded *image)
+{
+	return sosc_function_of(image, "rb_tracepoint_new") &&
+	       sosc_function_of(image, "ruby_native_thread_p");
+}
+
+/** A version as a number: 301 for "3.1.2". */
+uint32_t sosc_ruby_version(const char *version)
+{
+	uint32_t numbers[2] = {0, 0};
+
+	for (int i = 0; i < 2; i++, version++)
+		for (; *version >= '0' && *version <= '9'; version++)
+			numbers[i] = numbers[i] * 10 + (uint32_t)(*version - '0');
+	return numbers[0] * 100 + numbers[1];
 }

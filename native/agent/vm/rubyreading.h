@@ -6,7 +6,7 @@
 #define SOSC_RUBYREADING_H
 
 #include "stack/chain.h"
-#include "objects/ruby/ruby.h"
+#include "vm/cruby.h"
 #include "soscope/blocks.h"
 
 #pragma GCC visibility push(hidden)
@@ -64,11 +64,6 @@ struct sosc_ruby_reading {
 	struct sosc_ruby_text path, label;
 	uint32_t line;
 };
-
-static inline bool sosc_ruby_is_code(uint64_t flags)
-{
-	return (flags & SOSC_RUBY_KIND) == KIND_IMEMO && (flags >> 12 & 15) == 7; // imemo_iseq
-}
 
 // rubycontext.c
 bool sosc_ruby_find_way(struct sosc_ruby_way *way, const struct sosc_loaded *image, uint32_t tid,

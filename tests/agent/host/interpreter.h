@@ -7,7 +7,7 @@
 
 #include "base/arch.h"
 #include "image/image.h"
-#include "objects/common/origin.h"
+#include "vm/origin.h"
 #include "vm/pythonstack.h"
 #include "stack/walk.h"
 #include "soscope/blocks.h"

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "objects/common/origin.h"
+#include "vm/origin.h"
 #include "objects/common/objects.h"
 
 enum { MANY = 100000, FORKS = 20, LONG = 4 << 20 };

@@ -4,7 +4,7 @@
 #include "host.h"
 
 #include "objects/common/objects.h"
-#include "objects/common/origin.h"
+#include "vm/origin.h"
 #include "objects/common/picks.h"
 
 #include <pthread.h>

@@ -9,7 +9,7 @@
 #include "image/image.h"
 #include "base/instrument.h"
 #include "objects/common/objects.h"
-#include "objects/common/origin.h"
+#include "vm/origin.h"
 #include "objects/common/refs.h"
 #include "objects/ruby/ruby.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "objects/common/objects.h"
-#include "objects/common/origin.h"
+#include "vm/origin.h"
 #include "objects/ruby/ruby.h"
 
 enum {

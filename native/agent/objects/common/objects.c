@@ -1,27 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects that stay alive: an instrument that needs calls only to find its way in. It waits at
-// calls that an interpreter makes until that can be asked for what it makes and frees.
+// Objects that stay alive: which are counted, and how that stands (wayin.c has the instrument).
 //
 // What is known lies in the process's own memory, and soscope reads it there: when the program
 // has ended of itself or is about to execute another one it asks for that, and waits.
 
 #include "objects/common/objects.h"
-#include "base/arch.h"
-#include "call/cell.h"
 #include "objects/common/picks.h"
 #include "base/clock.h"
-#include "call/handler.h"
-#include "image/image.h"
 #include "base/instrument.h"
-#include "image/lookup.h"
 #include "base/memory.h"
-#include "objects/common/origin.h"
-#include "objects/python/python.h"
-#include "objects/python/pythonrecent.h"
-#include "ring/record.h"
+#include "vm/origin.h"
 #include "objects/common/refs.h"
-#include "objects/ruby/ruby.h"
-#include "hook/slot.h"
 #include "base/sys.h"
 #include "thread/thread.h"
 
@@ -37,7 +26,7 @@ uint32_t sosc_objects_since;
 bool sosc_objects_begun;
 bool sosc_objects_made;
 bool sosc_objects_told;
-struct sosc_objects_tally sosc_objects_tally;
+struct sosc_ruby sosc_ruby;
 
 static struct sosc_objects_place without_place, *place;
 static uint32_t place_process; // whose it is: see sosc_process
@@ -106,7 +95,8 @@ static void take_place(void)
 	place_process = process_now();
 }
 
-static void forked(void)
+/** This is a forked child, which goes on. */
+void sosc_objects_forked(void)
 {
 	if (sosc_picks.is_on)
 		sosc_picks_forked();
@@ -114,8 +104,8 @@ static void forked(void)
 	take_place();
 }
 
-// Counting goes on without any session.
-static void start(void)
+/** A session begins. Counting goes on without any. */
+void sosc_objects_start(void)
 {
 	place = NULL;
 	refusal_now = SOSC_OBJECTS_FINE;
@@ -127,17 +117,12 @@ static void start(void)
 	place->state = SOSC_OBJECTS_COUNTING;
 }
 
-// What the program itself asks for has nothing to do with a session.
-static void quiet(void)
+/** The session is over. What the program itself asks for has nothing to do with one. */
+void sosc_objects_quiet(void)
 {
 	sosc_objects_count = (sosc_objects_count && sosc_objects_asked) || sosc_objects_since ||
 			     sosc_objects_made;
 	place = &without_place;
-}
-
-static void closed(const struct sosc_loaded *image)
-{
-	sosc_python_closed(image);
 }
 
 /** From now on objects are counted; whether there is memory for that. */
@@ -176,15 +161,24 @@ void sosc_objects_done(enum sosc_objects_order order)
 	__atomic_store_n(&place->done, order, __ATOMIC_RELEASE);
 }
 
+/** What soscope reads of this process; NULL: neither soscope nor the program has asked for objects. */
+const struct sosc_objects_place *sosc_objects_place(void)
+{
+	return place;
+}
+
 /** Why the interpreter's objects cannot be counted. */
 enum sosc_objects_refusal sosc_objects_refused(void)
 {
 	return refusal_now;
 }
 
-// A forked child has its parent's place until it makes a call that is hooked. In a PID namespace of its own
-// the child may have its parent's id, too; and a vfork child is no other process in memory.
-static bool is_place_ours(void)
+/**
+ * Whether what is said is said of this process. A forked child has its parent's place until it makes a
+ * call that is hooked. In a PID namespace of its own the child may have its parent's id, too; and a vfork
+ * child is no other process in memory.
+ */
+bool sosc_objects_are_ours(void)
 {
 	return process_now() == place_process &&
 	       (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0) == place->pid;
@@ -197,21 +191,13 @@ void sosc_objects_refuse(enum sosc_objects_refusal why, const char *text)
 
 	sosc_objects_count = false;
 	refusal_now = why;
-	if (!is_place_ours())
+	if (!sosc_objects_are_ours())
 		return;
 	for (; text && text[i] && i < SOSC_OBJECTS_TEXT - 1; i++)
 		place->text[i] = (uint8_t)text[i];
 	place->text[i] = 0;
 	place->refusal = why;
 	__atomic_store_n(&place->state, SOSC_OBJECTS_REFUSED, __ATOMIC_RELEASE);
-}
-
-/** Where @image has a symbol of its own, 0: it has none of that name. */
-uint64_t sosc_function_of(const struct sosc_loaded *image, const char *name)
-{
-	const Elf64_Sym *symbol = sosc_lookup(image, name, sosc_gnu_hash(name), NULL);
-
-	return symbol ? image->bias + symbol->st_value : 0;
 }
 
 /** The program asks for its objects itself; soscope may know nothing of them. */
@@ -227,21 +213,6 @@ void sosc_objects_alone(const struct sosc_python *layouts, uint32_t count)
 	// a child may have come from whoever said this before
 	place->pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
 	place_process = process_now();
-}
-
-/**
- * The agent rests: give back what is known of objects. That stays if the program itself has been told
- * numbers that lead there.
- */
-void sosc_objects_rest(void)
-{
-	if (sosc_objects_told)
-		return;
-	sosc_side_rest();
-	sosc_origins_rest();
-	sosc_memory_clear(sosc_recent, sizeof(sosc_recent));
-	sosc_ruby_origins_rest();
-	sosc_ruby_types_rest();
 }
 
 /** Tell the program how it stands. */
@@ -268,7 +239,7 @@ bool sosc_objects_ask(enum sosc_objects_reason reason)
 	uint32_t number, answered = 0, still = 0;
 
 	if (is_over() || place == &without_place || place->state != SOSC_OBJECTS_COUNTING ||
-	    !is_place_ours())
+	    !sosc_objects_are_ours())
 		return false;
 	if (__atomic_exchange_n(&asking, 1, __ATOMIC_ACQUIRE))
 		return false; // another thread does
@@ -288,84 +259,4 @@ bool sosc_objects_ask(enum sosc_objects_reason reason)
 	}
 	__atomic_store_n(&asking, 0, __ATOMIC_RELEASE);
 	return answered == number;
-}
-
-// ---- the way in ------------------------------------------------------------------
-
-static bool is_exec(const char *symbol)
-{
-	if (symbol[0] == 'f')
-		symbol++;
-	return symbol[0] == 'e' && symbol[1] == 'x' && symbol[2] == 'e' && symbol[3] == 'c';
-}
-
-// Where Ruby makes such a call, it may not have begun with what we need of it.
-static bool is_of_memory(const char *symbol)
-{
-	return symbol[0] == 'm' || symbol[0] == 'c'; // malloc, calloc, mmap
-}
-
-static bool is_way_in(const struct sosc_candidate *at)
-{
-	if (sosc_python_is_in(at->image))
-		return true;
-	return !is_of_memory(at->symbol) && sosc_ruby_is_in(at->image);
-}
-
-static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
-{
-	(void)cell;
-	if (is_exec(at->symbol) || is_way_in(at))
-		return (uint64_t)sosc_h_layer;
-	return (uint64_t)sosc_h_jump;
-}
-
-static const char *name_of(const struct sosc_call *call)
-{
-	return sosc_string_at(sosc_slot(call->cell)->symbol);
-}
-
-static enum sosc_next entry(struct sosc_call *call)
-{
-	const struct sosc_loaded *image;
-
-	// a vfork child is in its parent's place: the objects stay its parent's
-	if (sosc_is_sealed(call->thread) || !is_place_ours())
-		return SOSC_GO_ON;
-	if (is_exec(name_of(call))) {
-		(void)sosc_objects_ask(SOSC_OBJECTS_AT_EXEC);
-		return SOSC_GO_ON;
-	}
-	image = sosc_image_of(call->layer->addr);
-	if (place->state == SOSC_OBJECTS_WAITING && image) {
-		if (sosc_python_is_in(image))
-			sosc_python_try(image);
-		else
-			sosc_ruby_try(image);
-	}
-	if (place->state != SOSC_OBJECTS_WAITING)
-		__atomic_store_n(&sosc_cells[call->cell].handler, (uint64_t)sosc_h_jump,
-				 __ATOMIC_RELEASE);
-	return SOSC_GO_ON;
-}
-
-/**
- * Have the interpreter carry out an order. Called by soscope in the place of one thread, while the
- * others go on. Return: 1, or 0 where there is no interpreter.
- */
-__attribute__((visibility("default"))) long
-soscope_agent_objects(const struct sosc_objects_call *call)
-{
-	return place && (sosc_python_order(call) || sosc_ruby_order(call));
-}
-
-void sosc_instrument_objects(struct sosc_instrument *instrument)
-{
-	instrument->needs = SOSC_NEEDS_IDS;
-	instrument->hooked = hooked;
-	instrument->entry = entry;
-	instrument->start = start;
-	instrument->forked = forked;
-	instrument->quiet = quiet;
-	instrument->closed = closed;
 }

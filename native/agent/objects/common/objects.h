@@ -6,6 +6,7 @@
 #define SOSC_OBJECTS_H
 
 #include "objects/common/side.h"
+#include "vm/origin.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -18,7 +19,7 @@ extern uint32_t sosc_objects_since; // SOSC_SIDE_SINCE, or 0: the program does n
 extern bool sosc_objects_begun; // by the program itself, not by soscope
 extern bool sosc_objects_made; // the program counts what is made, by type
 extern bool sosc_objects_told; // the program itself has asked, at any time
-extern struct sosc_objects_tally sosc_objects_tally;
+extern struct sosc_ruby sosc_ruby; // what soscope reads of Ruby's
 
 /**
  * An object has been made in the block at @addr, whose word of the side table is @word, NULL: it
@@ -55,12 +56,17 @@ void sosc_objects_ready(void);
 void sosc_objects_done(enum sosc_objects_order order);
 enum sosc_objects_refusal sosc_objects_refused(void);
 void sosc_objects_refuse(enum sosc_objects_refusal why, const char *text);
-void sosc_objects_rest(void);
+void sosc_objects_start(void);
+void sosc_objects_forked(void);
+void sosc_objects_quiet(void);
+bool sosc_objects_are_ours(void);
+const struct sosc_objects_place *sosc_objects_place(void);
 bool sosc_objects_ask(enum sosc_objects_reason reason);
-uint64_t sosc_function_of(const struct sosc_loaded *image, const char *name);
 
 #pragma GCC visibility pop
 
+// wayin.c
+void sosc_objects_rest(void);
 long soscope_agent_objects(const struct sosc_objects_call *call);
 long soscope_agent_program(struct sosc_program *program);
 

@@ -13,7 +13,7 @@
 #include "objects/common/picks.h"
 #include "base/sampling.h"
 #include "objects/common/objects.h"
-#include "objects/common/origin.h"
+#include "vm/origin.h"
 #include "base/sys.h"
 
 enum {

@@ -21,7 +21,6 @@ enum {
 	METH_NOARGS = 4, // methodobject.h
 	FILE_INPUT = 257, // Py_file_input
 	MINOR_WITH_TRACER = 13,
-	MINOR_OLDEST = 9,
 };
 
 struct sosc_python_api sosc_python;
@@ -45,11 +44,6 @@ static struct { // PyMethodDef
 } at_exit;
 
 // ---- names -----------------------------------------------------------------------
-
-bool sosc_python_is_in(const struct sosc_loaded *image)
-{
-	return sosc_function_of(image, "Py_IsInitialized") && sosc_function_of(image, "PyList_New");
-}
 
 /** Whether the interpreter has a function, or a variable, of that name. @to: where its address goes. */
 bool sosc_python_look_up(void *to, const char *name)
@@ -80,48 +74,6 @@ static bool look_all_up(void)
 	       NEEDED(PyMem_GetAllocator) && NEEDED(PyMem_SetAllocator) && NEEDED(_Py_NoneStruct) &&
 	       NEEDED(PyCode_Type) && NEEDED(PyCFunction_Type) && NEEDED(PyList_Type) &&
 	       NEEDED(Py_AtExit);
-}
-
-static uint32_t minor_of(const char *version) // "3.11.2 (main, …"
-{
-	uint32_t minor = 0;
-
-	if (version[0] != '3' || version[1] != '.')
-		return 0;
-	for (version += 2; *version >= '0' && *version <= '9'; version++)
-		minor = minor * 10 + (uint32_t)(*version - '0');
-	return minor;
-}
-
-static bool says(const char *text, const char *word)
-{
-	for (; *text; text++) {
-		uint32_t i = 0;
-
-		while (word[i] && text[i] == word[i])
-			i++;
-		if (!word[i])
-			return true;
-	}
-	return false;
-}
-
-/** Whether a version, as Py_GetVersion tells it, is that of a build without a GIL. */
-bool sosc_python_is_free_threaded(const char *version)
-{
-	return says(version, "free-threading");
-}
-
-/** Where a version with a GIL keeps things, NULL: nobody knows. */
-const struct sosc_python *sosc_python_known(const char *version, const struct sosc_python *layouts,
-					    uint32_t count)
-{
-	uint32_t minor = minor_of(version);
-
-	for (uint32_t i = 0; i < count && !sosc_python_is_free_threaded(version); i++)
-		if (layouts[i].minor == minor && minor >= MINOR_OLDEST)
-			return &layouts[i];
-	return NULL;
 }
 
 static bool choose_layout(void)

@@ -6,7 +6,7 @@
 #define SOSC_PYTHON_H
 
 #include "objects/common/objects.h"
-#include "objects/common/origin.h"
+#include "vm/cpython.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -80,18 +80,8 @@ extern struct sosc_python sosc_python_layout;
 bool sosc_python_look_up(void *to, const char *name);
 void sosc_python_refs(void);
 void sosc_python_try(const struct sosc_loaded *image);
-bool sosc_python_is_in(const struct sosc_loaded *image);
-bool sosc_python_is_free_threaded(const char *version);
-const struct sosc_python *sosc_python_known(const char *version, const struct sosc_python *layouts,
-					    uint32_t count);
 uint32_t sosc_python_origin(uint32_t size, struct sosc_recent *place);
 bool sosc_python_runs(void);
-uint64_t sosc_python_newest(const struct sosc_python *at, uint64_t thread_state);
-bool sosc_python_is_shim(const struct sosc_python *at, uint64_t frame);
-int32_t sosc_python_instr(const struct sosc_python *at, uint64_t frame, uint64_t code);
-struct sosc_origin sosc_python_code(const struct sosc_python *at, uint64_t code);
-struct sosc_code_texts sosc_python_texts(const struct sosc_python *at,
-					 const struct sosc_origin *code);
 bool sosc_python_is_a(const void *object, const void *type);
 uint32_t sosc_python_shift(uint64_t object);
 bool sosc_python_mark_older(void);

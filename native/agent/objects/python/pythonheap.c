@@ -6,7 +6,7 @@
 // the program's: an object has references from outside where it counts more of them than others
 // make; whatever cannot be reached from one of those is garbage.
 
-#include "objects/common/origin.h"
+#include "vm/origin.h"
 #include "objects/python/python.h"
 #include "base/sys.h"
 

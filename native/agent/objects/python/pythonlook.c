@@ -3,7 +3,7 @@
 // alive and were made since it has begun. The interpreter's lock is held all the while.
 
 #include "base/memory.h"
-#include "objects/common/origin.h"
+#include "vm/origin.h"
 #include "objects/python/python.h"
 #include "base/sys.h"
 

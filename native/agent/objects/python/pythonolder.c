@@ -3,7 +3,7 @@
 // They get no origin. An object that it does not know, and that no other one refers to by its
 // traverse function, stays unseen.
 
-#include "objects/common/origin.h"
+#include "vm/origin.h"
 #include "objects/python/python.h"
 
 enum {

@@ -7,7 +7,7 @@
 // itself. Where the allocator has been asked for a large block in front of it, that is its own.
 
 #include "objects/python/pythonpicks.h"
-#include "objects/common/origin.h"
+#include "vm/origin.h"
 #include "objects/common/picks.h"
 #include "objects/python/pythonblock.h"
 

@@ -4,7 +4,7 @@
 // has been made, and we have heard of that. Only the file of a code object may change in its place.
 
 #include "objects/python/pythonrecent.h"
-#include "objects/common/origin.h"
+#include "vm/origin.h"
 
 struct sosc_recent sosc_recent[SOSC_RECENT];
 struct sosc_recent_ways sosc_recent_ways;

@@ -7,7 +7,8 @@
 #include "base/arch.h"
 #include "objects/common/picks.h"
 #include "image/image.h"
-#include "objects/common/origin.h"
+#include "image/lookup.h"
+#include "vm/origin.h"
 #include "thread/thread.h"
 
 enum {
@@ -17,7 +18,6 @@ enum {
 };
 
 struct sosc_ruby_api sosc_rb;
-struct sosc_ruby sosc_ruby;
 uint64_t sosc_ruby_hidden;
 uint64_t sosc_ruby_made[SOSC_RUBY_KIND + 1];
 
@@ -30,12 +30,6 @@ static sosc_value point_made, point_freed;
 static uint32_t order_now;
 
 // ---- names -----------------------------------------------------------------------
-
-bool sosc_ruby_is_in(const struct sosc_loaded *image)
-{
-	return sosc_function_of(image, "rb_tracepoint_new") &&
-	       sosc_function_of(image, "ruby_native_thread_p");
-}
 
 /** Whether Ruby has a function, or a variable, of that name. @to: where its address goes. */
 bool sosc_ruby_look_up(void *to, const char *name)
@@ -72,17 +66,6 @@ static bool look_all_up(void)
 	       NEEDED(rb_objspace_internal_object_p) && NEEDED(rb_obj_memsize_of) &&
 	       NEEDED(rb_class_real) && NEEDED(rb_mod_name) && NEEDED(rb_string_value_ptr) &&
 	       NEEDED(rb_str_length) && NEEDED(rb_str_new) && NEEDED(ruby_version);
-}
-
-/** A version as a number: 301 for "3.1.2". */
-uint32_t sosc_ruby_version(const char *version)
-{
-	uint32_t numbers[2] = {0, 0};
-
-	for (int i = 0; i < 2; i++, version++)
-		for (; *version >= '0' && *version <= '9'; version++)
-			numbers[i] = numbers[i] * 10 + (uint32_t)(*version - '0');
-	return numbers[0] * 100 + numbers[1];
 }
 
 // ---- jobs ------------------------------------------------------------------------

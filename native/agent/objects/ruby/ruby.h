@@ -6,29 +6,13 @@
 #define SOSC_RUBY_H
 
 #include "objects/common/objects.h"
+#include "vm/cruby.h"
 
 #pragma GCC visibility push(hidden)
 
 struct sosc_loaded;
 
-typedef uint64_t sosc_value; // VALUE: an object's address, or what it says itself
-
-// ruby/internal/value_type.h: RUBY_T_...
 enum { SOSC_RUBY_SLOT = 40 }; // bytes by which objects are chosen by chance
-
-enum sosc_ruby_kind {
-	KIND_NONE = 0,
-	KIND_CLASS = 2,
-	KIND_MODULE = 3,
-	KIND_STRING = 5,
-	KIND_ARRAY = 7,
-	KIND_DATA = 12,
-	KIND_IMEMO = 0x1a,
-	KIND_NODE = 0x1b,
-	KIND_ICLASS = 0x1c,
-	KIND_ZOMBIE = 0x1d,
-	KIND_MOVED = 0x1e,
-};
 
 typedef int sosc_slots(void *start, void *end, size_t stride, void *data);
 
@@ -108,22 +92,6 @@ struct sosc_ruby_rows { // what a look has counted
 };
 
 extern struct sosc_ruby_api sosc_rb;
-extern struct sosc_ruby sosc_ruby;
-
-static inline uint64_t sosc_ruby_flags(sosc_value object)
-{
-	return *(const uint64_t *)object;
-}
-
-static inline uint32_t sosc_ruby_kind(sosc_value object)
-{
-	return (uint32_t)sosc_ruby_flags(object) & SOSC_RUBY_KIND;
-}
-
-static inline sosc_value sosc_ruby_class(sosc_value object)
-{
-	return *(const uint64_t *)(object + 8);
-}
 
 /** Whether an object is a class or a module, which may have a name. */
 static inline bool sosc_ruby_is_class(sosc_value object)
@@ -140,8 +108,6 @@ static inline bool sosc_ruby_has_class(uint32_t kind)
 }
 
 void sosc_ruby_refs(void);
-bool sosc_ruby_is_in(const struct sosc_loaded *image);
-uint32_t sosc_ruby_version(const char *version);
 void sosc_ruby_try(const struct sosc_loaded *image);
 uint32_t sosc_ruby_origin(void);
 void sosc_ruby_origins_rest(void);

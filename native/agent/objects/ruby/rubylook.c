@@ -2,7 +2,7 @@
 // Ruby's last look at its own objects: rows of those that are alive. Ruby walks its heap itself,
 // as ObjectSpace does: it ends a collection that is under way first, and knows its slots.
 
-#include "objects/common/origin.h"
+#include "vm/origin.h"
 #include "objects/ruby/ruby.h"
 #include "base/sys.h"
 

@@ -5,7 +5,7 @@
 #include "objects/common/picks.h"
 #include "base/memory.h"
 #include "objects/common/objects.h"
-#include "objects/common/origin.h"
+#include "vm/origin.h"
 #include "objects/ruby/ruby.h"
 
 enum {

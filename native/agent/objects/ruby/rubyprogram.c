@@ -8,7 +8,7 @@
 
 #include "base/arch.h"
 #include "objects/common/picks.h"
-#include "objects/common/origin.h"
+#include "vm/origin.h"
 #include "objects/ruby/ruby.h"
 
 enum {

@@ -2,7 +2,7 @@
 // Lines of objects for the program itself, as memprof printed them. They are made here, not in
 // Ruby: there, each would be an object that is counted with the program's own.
 
-#include "objects/common/origin.h"
+#include "vm/origin.h"
 #include "objects/ruby/ruby.h"
 #include "base/sys.h"
 

@@ -4,9 +4,8 @@
 // when it is seen first. What it points to may be gone, too, and something else be there: so an
 // origin that was not seen since code was made last is compared with its copy.
 
-#include "objects/common/origin.h"
+#include "vm/origin.h"
 #include "base/memory.h"
-#include "objects/common/objects.h"
 #include "base/sys.h"
 
 enum {
@@ -19,6 +18,7 @@ enum {
 	GIVEN_UP = 2, // the lock is held, and a thread has waited for it in vain
 };
 
+struct sosc_objects_tally sosc_objects_tally;
 struct sosc_origin *sosc_origins;
 uint32_t *sosc_origin_locks;
 

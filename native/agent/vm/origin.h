@@ -34,6 +34,7 @@ enum { // words that are 0 in a forked child, whoever held them
 	ORIGIN_LOCKS,
 };
 
+extern struct sosc_objects_tally sosc_objects_tally; // of objects: which origins there are, too
 extern struct sosc_origin *sosc_origins;
 extern uint32_t *sosc_origin_locks;
 
