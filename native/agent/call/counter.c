@@ -6,6 +6,7 @@
 
 #include "call/counter.h"
 #include "base/arch.h"
+#include "base/instrument.h"
 #include "call/cell.h"
 #include "call/handler.h"
 #include "call/site.h"
@@ -79,7 +80,7 @@ uint64_t sosc_counter_learn(struct sosc_cell *cell, const void *unused, uint64_t
 
 	(void)unused;
 	// with a gate another handler stands there
-	if (!thread || cell->handler != (uint64_t)sosc_h_count_callers)
+	if (!thread || cell->handler != sosc_instruments[SOSC_INSTRUMENT_COUNT].counted)
 		return 0;
 	code = sosc_site_find(ret, cell);
 	if (!code)
