@@ -65,11 +65,12 @@ def objects(compiler: str, *flags: str) -> tuple[Path, ...]:
     """Compile everything but the test programs themselves, once."""
     units = [path for path in sorted((AGENT / "agent").rglob("*.c")) if path.stem not in LEFT_OUT]
     units.append(HOST / "host.c")
-    made = {unit: _object(compiler, unit, *flags) for unit in _shared_out(units)}
+    made = {unit: compiled(compiler, unit, *flags) for unit in _shared_out(units)}
     return tuple(made[unit] for unit in units)
 
 
-def _object(compiler: str, unit: Path, *flags: str) -> Path:
+def compiled(compiler: str, unit: Path, *flags: str) -> Path:
+    """Compile one file of the agent, or of the host."""
     copies = OWN_COPIES if unit.name in USES_OWN else COPIES
     more = ["-O0"] if unit.parent.name in NOT_STEPPED else []
     words = [need(compiler), *FLAGS, *flags, *more, *copies, *INCLUDES, "-c"]
