@@ -11,19 +11,19 @@
 
 #include "blocks/blocks.h"
 #include "base/clock.h"
-#include "call/cost.h"
-#include "thread/work.h"
-#include "thread/thread.h"
-#include "call/handler.h"
-#include "image/image.h"
 #include "base/instrument.h"
-#include "blocks/eventclock.h"
-#include "stack/walkcache.h"
-#include "ring/ring.h"
-#include "hook/slot.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "blocks/eventclock.h"
 #include "blocks/threadstacks.h"
+#include "call/cost.h"
+#include "call/handler.h"
+#include "hook/slot.h"
+#include "image/image.h"
+#include "ring/ring.h"
+#include "stack/walkcache.h"
+#include "thread/thread.h"
+#include "thread/work.h"
 
 const struct sosc_loaded *sosc_block_allocator;
 struct sosc_block_thread *sosc_block_threads;

@@ -7,8 +7,8 @@
 
 #include "base/arch.h"
 #include "call/cell.h"
-#include "thread/thread.h"
 #include "stack/walk.h"
+#include "thread/thread.h"
 
 #pragma GCC visibility push(hidden)
 

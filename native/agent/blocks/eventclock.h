@@ -15,8 +15,8 @@
 #define SOSC_EVENTCLOCK_H
 
 #include "base/arch.h"
-#include "blocks/blocks.h"
 #include "base/clock.h"
+#include "blocks/blocks.h"
 
 #pragma GCC visibility push(hidden)
 

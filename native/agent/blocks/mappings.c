@@ -2,10 +2,10 @@
 // mmap, munmap, mremap, brk and sbrk: addresses that come and go. Those that an allocator maps for
 // its own blocks are not recorded: the program has asked for the blocks alone.
 
-#include "blocks/blocks.h"
-#include "thread/thread.h"
-#include "image/image.h"
 #include "base/sys.h"
+#include "blocks/blocks.h"
+#include "image/image.h"
+#include "thread/thread.h"
 
 enum {
 	FAR = 65536, // bytes of stack that an allocator takes until it maps memory

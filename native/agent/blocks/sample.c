@@ -12,12 +12,12 @@
 // free that finds none has nothing to say. Blocks lie at multiples of 8. Few blocks have a mark: so
 // the number of those with the same bits in the middle of their address answers for nearly all.
 
-#include "blocks/blocks.h"
-#include "base/sampling.h"
-#include "thread/thread.h"
-#include "image/image.h"
 #include "base/memory.h"
+#include "base/sampling.h"
 #include "base/sys.h"
+#include "blocks/blocks.h"
+#include "image/image.h"
+#include "thread/thread.h"
 
 enum {
 	MARKS_SIZE = MARK_LEAVES * 8,

@@ -8,10 +8,10 @@
 // plain store is enough. Blocks lie at multiples of 8. The words lie in leaves, which take a quarter of
 // the address space that has blocks: a small leaf leaves the rest to a program that has a limit.
 
-#include "blocks/blocks.h"
-#include "thread/thread.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "blocks/blocks.h"
+#include "thread/thread.h"
 
 enum {
 	LEAF_BITS = 20, // of the addresses of a leaf

@@ -12,17 +12,17 @@
 // thread records both where it is told of its end first.
 
 #include "blocks/threadstacks.h"
-#include "call/cell.h"
 #include "base/clock.h"
-#include "stack/threadblock.h"
-#include "thread/thread.h"
-#include "call/handler.h"
-#include "image/image.h"
 #include "base/instrument.h"
-#include "image/lookup.h"
-#include "stack/walkcache.h"
 #include "base/memory.h"
+#include "call/cell.h"
+#include "call/handler.h"
 #include "hook/slot.h"
+#include "image/image.h"
+#include "image/lookup.h"
+#include "stack/threadblock.h"
+#include "stack/walkcache.h"
+#include "thread/thread.h"
 
 enum { // of a thread that was made
 	TAKEN = 1,

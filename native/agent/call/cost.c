@@ -4,10 +4,10 @@
 
 #include "call/cost.h"
 #include "base/arch.h"
-#include "call/cell.h"
-#include "ring/chunk.h"
 #include "base/clock.h"
+#include "call/cell.h"
 #include "call/handler.h"
+#include "ring/chunk.h"
 
 _Static_assert(SOSC_CHUNK_SIZE / 2 + SOSC_CHUNK_HEADER + COST_UNITS <= CHUNK_LIMIT, "room");
 

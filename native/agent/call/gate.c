@@ -7,10 +7,10 @@
 
 #include "call/gate.h"
 #include "base/arch.h"
-#include "call/cell.h"
 #include "base/clock.h"
-#include "call/handler.h"
 #include "base/instrument.h"
+#include "call/cell.h"
+#include "call/handler.h"
 #include "thread/thread.h"
 
 static uint32_t place; // of this process

@@ -4,15 +4,15 @@
 // in a jmp_buf, in a coroutine's saved stack, still returns to the right place.
 
 #include "call/site.h"
-#include "ring/callsite.h"
-#include "call/cell.h"
 #include "base/clock.h"
-#include "thread/counts.h"
-#include "ring/delay.h"
+#include "base/instrument.h"
+#include "call/cell.h"
 #include "call/handler.h"
 #include "image/image.h"
-#include "base/instrument.h"
+#include "ring/callsite.h"
+#include "ring/delay.h"
 #include "ring/ring.h"
+#include "thread/counts.h"
 #include "thread/thread.h"
 
 enum {

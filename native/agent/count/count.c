@@ -2,12 +2,12 @@
 // --count-only: calls alone. The assembly counts in the thread's own array (counts.c).
 
 #include "base/arch.h"
+#include "base/instrument.h"
 #include "call/cell.h"
 #include "call/cost.h"
-#include "thread/counts.h"
-#include "call/handler.h"
-#include "base/instrument.h"
 #include "call/gate.h"
+#include "call/handler.h"
+#include "thread/counts.h"
 #include "thread/thread.h"
 
 // A call whose thread has no array (yet).

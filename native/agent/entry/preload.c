@@ -10,16 +10,16 @@
 // strip: bytes of LD_PRELOAD's value that are ours; 0 = all of it. Two entries
 // go away, so that the auxiliary vector behind them stays aligned.
 
-#include "call/cell.h"
-#include "image/changes.h"
-#include "call/handler.h"
-#include "image/image.h"
 #include "base/jump.h"
-#include "image/lookup.h"
 #include "base/memory.h"
-#include "image/namespace.h"
-#include "entry/start.h"
 #include "base/sys.h"
+#include "call/cell.h"
+#include "call/handler.h"
+#include "entry/start.h"
+#include "image/changes.h"
+#include "image/image.h"
+#include "image/lookup.h"
+#include "image/namespace.h"
 
 enum { FIELDS = 8, AUXV_MAX = 64 };
 

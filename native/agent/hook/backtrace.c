@@ -9,11 +9,11 @@
 // taken: a signal handler may call any of this at any time, in any child.
 
 #include "hook/backtrace.h"
+#include "base/state.h"
 #include "call/cell.h"
+#include "call/site.h"
 #include "image/image.h"
 #include "image/lookup.h"
-#include "call/site.h"
-#include "base/state.h"
 
 typedef int backtrace_function(void **buffer, int size);
 typedef int walk_function(sosc_step *step, void *data); // _Unwind_Backtrace

@@ -6,12 +6,12 @@
 // rip-relative operand. A chance match looks like a load and costs a hook, never
 // a pointer's identity.
 
+#include "base/clock.h"
+#include "base/memory.h"
 #include "hook/scan.h"
 #include "image/changes.h"
-#include "base/clock.h"
 #include "image/image.h"
 #include "image/loads.h"
-#include "base/memory.h"
 
 enum { STUB_OPCODE = 0x25ff, CALL_OPCODE = 0x15ff, DIRECT_CALL = 0xe8 };
 

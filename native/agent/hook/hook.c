@@ -4,16 +4,16 @@
 
 #include "hook/hook.h"
 #include "base/clock.h"
-#include "image/image.h"
 #include "base/instrument.h"
 #include "base/memory.h"
-#include "image/namespace.h"
+#include "base/sys.h"
 #include "hook/relocation.h"
 #include "hook/scan.h"
 #include "hook/select.h"
 #include "hook/slot.h"
-#include "base/sys.h"
 #include "hook/unwind.h"
+#include "image/image.h"
+#include "image/namespace.h"
 #include "stack/walk.h"
 
 enum { OFTEN = 16 }; // slots between looks at the clock

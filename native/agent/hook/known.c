@@ -10,10 +10,10 @@
 
 #include "hook/known.h"
 #include "call/cell.h"
+#include "hook/slot.h"
 #include "image/image.h"
 #include "image/lookup.h"
 #include "ring/record.h"
-#include "hook/slot.h"
 #include "thread/thread.h"
 
 enum {

@@ -8,11 +8,11 @@
 // slot again: there is no moment at which a call can pass the hook.
 
 #include "hook/lazy.h"
+#include "base/memory.h"
+#include "base/sys.h"
+#include "hook/slot.h"
 #include "image/changes.h"
 #include "image/image.h"
-#include "base/memory.h"
-#include "hook/slot.h"
-#include "base/sys.h"
 
 // Points the relocation at the cell, so that the loader binds there.
 bool sosc_redirect_binding(const struct sosc_candidate *at, uint64_t target)

@@ -4,13 +4,13 @@
 // __libc_start_main does, when all libraries are initialised and main is still to come.
 
 #include "base/arch.h"
-#include "hook/hook.h"
-#include "image/image.h"
-#include "hook/loader.h"
-#include "image/lookup.h"
 #include "base/memory.h"
-#include "hook/patch.h"
 #include "base/sys.h"
+#include "hook/hook.h"
+#include "hook/loader.h"
+#include "hook/patch.h"
+#include "image/image.h"
+#include "image/lookup.h"
 
 enum {
 	BY_ITSELF = (int)0x80000000u, // glibc's __RTLD_DLOPEN, for __libc_dlopen_mode

@@ -5,12 +5,12 @@
 // replaced by these, which show them the table as it would be. Agents are taken out with words
 // that lead into their own code last: those stand as long as any table is hooked.
 
-#include "hook/methods.h"
+#include "base/state.h"
 #include "call/cell.h"
+#include "hook/methods.h"
 #include "image/changes.h"
 #include "image/image.h"
 #include "image/lookup.h"
-#include "base/state.h"
 
 enum { // of CPython's PyTypeObject, in bytes
 	TP_NAME = 24,

@@ -6,12 +6,12 @@
 // who refers to them: a module's definition, a type, or what types are made of (PyType_Spec).
 
 #include "hook/methods.h"
+#include "base/sys.h"
 #include "hook/hook.h"
-#include "image/image.h"
-#include "image/lookup.h"
 #include "hook/select.h"
 #include "hook/slot.h"
-#include "base/sys.h"
+#include "image/image.h"
+#include "image/lookup.h"
 
 enum {
 	WORD = 8,

@@ -4,10 +4,10 @@
 // Their libraries are load.c's business.
 
 #include "hook/patch.h"
-#include "image/changes.h"
-#include "image/image.h"
 #include "hook/select.h"
 #include "hook/slot.h"
+#include "image/changes.h"
+#include "image/image.h"
 
 static uint64_t memory[SOSC_PATCHES_SIZE / sizeof(uint64_t)];
 

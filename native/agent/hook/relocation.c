@@ -4,18 +4,18 @@
 
 #include "hook/relocation.h"
 #include "base/arch.h"
-#include "image/changes.h"
+#include "base/instrument.h"
+#include "base/sys.h"
 #include "hook/guard.h"
 #include "hook/hook.h"
-#include "image/image.h"
-#include "base/instrument.h"
 #include "hook/lazy.h"
-#include "image/lookup.h"
 #include "hook/patch.h"
 #include "hook/scan.h"
 #include "hook/select.h"
 #include "hook/slot.h"
-#include "base/sys.h"
+#include "image/changes.h"
+#include "image/image.h"
+#include "image/lookup.h"
 
 static void leave(struct sosc_loaded *image)
 {

@@ -5,8 +5,8 @@
 // itself is read in code_<processor>_scan.c; here is what has been found.
 
 #include "hook/scan.h"
-#include "image/image.h"
 #include "base/sys.h"
+#include "image/image.h"
 
 enum { SITES_FIRST = 8192 };
 

@@ -4,8 +4,8 @@
 // address, stays what it was.
 
 #include "hook/shadow.h"
-#include "image/image.h"
 #include "base/sys.h"
+#include "image/image.h"
 
 enum {
 	PAGES_MAX = 4096,

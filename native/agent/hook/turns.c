@@ -4,12 +4,12 @@
 // meanwhile are hooked by the thread that loads them, as ever.
 
 #include "hook/turns.h"
-#include "image/changes.h"
 #include "base/clock.h"
-#include "hook/hook.h"
-#include "image/image.h"
-#include "hook/methods.h"
 #include "base/sys.h"
+#include "hook/hook.h"
+#include "hook/methods.h"
+#include "image/changes.h"
+#include "image/image.h"
 
 static struct sosc_hooking work; // of the image that a turn has ended in
 

@@ -6,14 +6,14 @@
 
 #include "hook/unwind.h"
 #include "base/arch.h"
-#include "hook/backtrace.h"
-#include "call/cell.h"
-#include "image/changes.h"
-#include "call/handler.h"
-#include "image/image.h"
 #include "base/instrument.h"
-#include "image/lookup.h"
 #include "base/state.h"
+#include "call/cell.h"
+#include "call/handler.h"
+#include "hook/backtrace.h"
+#include "image/changes.h"
+#include "image/image.h"
+#include "image/lookup.h"
 
 struct find_object { // struct dl_find_object, <dlfcn.h> of glibc 2.35
 	unsigned long long flags;

@@ -5,9 +5,9 @@
 // register and its copies in others are only called through (or compared with 0) until
 // they are filled anew, the address goes nowhere else, and the load may be given another.
 
-#include "image/loads.h"
 #include "base/code_x86_64_decode.h"
 #include "image/frame.h"
+#include "image/loads.h"
 
 enum { RAX = 0, R10 = 10, R11 = 11 };
 

@@ -4,8 +4,8 @@
 // is hardly room for anything in a stripped file.
 
 #include "image/debug.h"
-#include "image/image.h"
 #include "base/sys.h"
+#include "image/image.h"
 
 enum {
 	SHORT = 1024, // bytes behind the segments of a stripped file, most have 400

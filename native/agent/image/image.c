@@ -5,9 +5,9 @@
 // are read where the image begins in memory, after a check that does not fault.
 
 #include "image/image.h"
-#include "image/lookup.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "image/lookup.h"
 
 enum {
 	PATH_MOST = 4096,

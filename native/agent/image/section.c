@@ -3,10 +3,10 @@
 // image's file, if it is still the one that was mapped.
 
 #include "image/section.h"
-#include "base/state.h"
-#include "image/image.h"
 #include "base/memory.h"
+#include "base/state.h"
 #include "base/sys.h"
+#include "image/image.h"
 
 enum {
 	OUT_OF_THE_WAY = 900, // programs seldom have descriptors with such numbers

@@ -4,11 +4,11 @@
 // counted already: then the program's own are those that it makes from its beginning on. Else it
 // has loaded us as a library, and we know of the interpreter's image alone.
 
-#include "objects/common/picks.h"
+#include "base/sys.h"
 #include "image/image.h"
 #include "objects/common/objects.h"
+#include "objects/common/picks.h"
 #include "objects/python/python.h"
-#include "base/sys.h"
 
 static void know_interpreter(const struct sosc_program *program)
 {

@@ -2,11 +2,11 @@
 // A call is reported, or its return: whatever the assembly does not do in a few instructions.
 
 #include "base/clock.h"
-#include "ring/delay.h"
-#include "prof/prof.h"
 #include "call/site.h"
-#include "thread/thread.h"
+#include "prof/prof.h"
 #include "prof/times.h"
+#include "ring/delay.h"
+#include "thread/thread.h"
 
 /** This thread, as sosc_prof_thread_slow() returns it. */
 struct sosc_prof_thread *sosc_prof_self(void)

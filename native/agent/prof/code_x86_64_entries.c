@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The room at a function's entry, and the call that fills it, for x86-64.
 
-#include "prof/entries.h"
 #include "base/jump.h"
+#include "prof/entries.h"
 
 enum {
 	CALL = 0xe8,

@@ -7,18 +7,18 @@
 // stand: then the journal alone says what is to be written.
 
 #include "prof/entries.h"
-#include "image/changes.h"
 #include "base/clock.h"
-#include "image/frame.h"
-#include "hook/hook.h"
-#include "image/image.h"
 #include "base/instrument.h"
-#include "image/lookup.h"
 #include "base/memory.h"
-#include "prof/prof.h"
-#include "image/section.h"
-#include "hook/select.h"
 #include "base/sys.h"
+#include "hook/hook.h"
+#include "hook/select.h"
+#include "image/changes.h"
+#include "image/frame.h"
+#include "image/image.h"
+#include "image/lookup.h"
+#include "image/section.h"
+#include "prof/prof.h"
 
 enum {
 	LISTS = 256, // neighbours are one

@@ -6,10 +6,10 @@
 // A signal handler may come at any moment, and find a frame on top that is being written: it is
 // of who was interrupted, and stays.
 
-#include "prof/log.h"
-#include "prof/prof.h"
 #include "base/signals.h"
 #include "call/site.h"
+#include "prof/log.h"
+#include "prof/prof.h"
 #include "thread/thread.h"
 
 enum {

@@ -5,13 +5,13 @@
 // The ring may let its thread wait, and signal handlers come meanwhile: so a frame is given up
 // before its unit is written.
 
-#include "base/clock.h"
-#include "ring/delay.h"
-#include "call/handler.h"
-#include "base/instrument.h"
 #include "prof/log.h"
-#include "ring/ring.h"
+#include "base/clock.h"
+#include "base/instrument.h"
+#include "call/handler.h"
 #include "call/site.h"
+#include "ring/delay.h"
+#include "ring/ring.h"
 #include "thread/thread.h"
 
 static void write(const struct sosc_reported *call)

@@ -2,13 +2,13 @@
 // Stubs near images, which entries that are patched call, and the cell that all of them lead to. They
 // stay until soscope has seen that nobody is in one; the journal says how to make the cell do nothing.
 
+#include "base/memory.h"
+#include "base/sys.h"
 #include "call/cell.h"
+#include "hook/shadow.h"
 #include "image/changes.h"
 #include "prof/entries.h"
-#include "base/memory.h"
 #include "prof/prof.h"
-#include "hook/shadow.h"
-#include "base/sys.h"
 
 static uint64_t stubs[SOSC_STUBS_MOST];
 static uint32_t stub_count;

@@ -2,10 +2,10 @@
 // Nodes: functions by the way to them, found by a hash. A node is never taken out. A signal handler
 // may put one in while its thread does; then there may be two of the same, which are added up.
 
+#include "call/site.h"
 #include "image/image.h"
 #include "prof/prof.h"
 #include "ring/record.h"
-#include "call/site.h"
 
 enum {
 	PROBES = 64,

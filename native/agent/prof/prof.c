@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls that instrumented code reports itself: its hooks lead here, by slots as any function's.
 
-#include "base/instrument.h"
-#include "prof/entries.h"
-#include "call/handler.h"
-#include "image/image.h"
-#include "prof/log.h"
-#include "image/lookup.h"
 #include "prof/prof.h"
-#include "prof/silence.h"
+#include "base/instrument.h"
+#include "call/handler.h"
 #include "hook/slot.h"
+#include "image/image.h"
+#include "image/lookup.h"
+#include "prof/entries.h"
+#include "prof/log.h"
+#include "prof/silence.h"
 #include "prof/times.h"
 
 bool sosc_prof_sees_exits;

@@ -9,14 +9,14 @@
 
 #include "prof/silence.h"
 #include "base/arch.h"
-#include "call/cell.h"
-#include "image/changes.h"
 #include "base/clock.h"
-#include "image/frame.h"
+#include "base/memory.h"
+#include "call/cell.h"
 #include "hook/hook.h"
+#include "image/changes.h"
+#include "image/frame.h"
 #include "image/image.h"
 #include "image/loads.h"
-#include "base/memory.h"
 #include "prof/prof.h"
 
 enum {

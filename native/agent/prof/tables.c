@@ -3,13 +3,13 @@
 // that has begun goes on with that of one that has ended, and the sums of both with it; else it
 // shares the first table.
 
-#include "call/cell.h"
-#include "thread/counts.h"
-#include "prof/entries.h"
-#include "call/handler.h"
 #include "base/instrument.h"
-#include "prof/prof.h"
 #include "base/sys.h"
+#include "call/cell.h"
+#include "call/handler.h"
+#include "prof/entries.h"
+#include "prof/prof.h"
+#include "thread/counts.h"
 #include "thread/thread.h"
 
 enum {

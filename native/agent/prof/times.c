@@ -3,13 +3,13 @@
 // the measuring has written is wiped.
 
 #include "prof/times.h"
-#include "call/cell.h"
 #include "base/clock.h"
+#include "base/instrument.h"
+#include "call/cell.h"
 #include "call/cost.h"
 #include "call/handler.h"
-#include "base/instrument.h"
-#include "prof/log.h"
 #include "hook/select.h"
+#include "prof/log.h"
 #include "thread/thread.h"
 
 uint64_t sosc_prof_mask;

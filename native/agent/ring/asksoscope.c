@@ -9,9 +9,9 @@
 
 #include "ring/asksoscope.h"
 #include "base/clock.h"
+#include "base/sys.h"
 #include "image/debug.h"
 #include "image/image.h"
-#include "base/sys.h"
 #include "thread/thread.h"
 
 bool sosc_may_ask;

@@ -10,10 +10,10 @@
 #include "ring/delay.h"
 #include "base/arch.h"
 #include "base/clock.h"
-#include "thread/work.h"
-#include "ring/ring.h"
 #include "base/signals.h"
 #include "base/sys.h"
+#include "ring/ring.h"
+#include "thread/work.h"
 
 enum {
 	OUT_OF_THE_WAY = 900, // programs seldom have descriptors with such numbers

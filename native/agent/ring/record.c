@@ -5,10 +5,10 @@
 #include "ring/record.h"
 #include "base/arch.h"
 #include "base/clock.h"
-#include "image/image.h"
-#include "image/lookup.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "image/image.h"
+#include "image/lookup.h"
 
 enum { BITS = 13, PROBES = 8 };
 static struct {

@@ -10,11 +10,11 @@
 #include "ring/ring.h"
 #include "base/arch.h"
 #include "base/clock.h"
-#include "thread/work.h"
+#include "base/sys.h"
 #include "ring/chunk.h"
 #include "ring/delay.h"
-#include "base/sys.h"
 #include "thread/thread.h"
+#include "thread/work.h"
 
 enum {
 	NOWHERE = 1 << 23, // positions without a chunk lie below

@@ -3,15 +3,15 @@
 // wiped in a forked child.
 
 #include "stack/callstack.h"
-#include "call/cell.h"
 #include "base/clock.h"
-#include "stack/walkcache.h"
-#include "image/namespace.h"
-#include "call/site.h"
 #include "base/memory.h"
 #include "base/sys.h"
-#include "thread/thread.h"
+#include "call/cell.h"
+#include "call/site.h"
+#include "image/namespace.h"
 #include "stack/walk.h"
+#include "stack/walkcache.h"
+#include "thread/thread.h"
 
 enum {
 	NEAR = 1 << 16, // bytes of stack that an interpreter takes at most to answer

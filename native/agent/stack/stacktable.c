@@ -5,11 +5,11 @@
 // it, without a lock, in a signal handler, and from outside when its writer has been killed. Two
 // threads may write the same one at once: then the room of one is wasted.
 
-#include "stack/chain.h"
 #include "image/image.h"
+#include "stack/chain.h"
 #include "stack/unwindrules.h"
-#include "soscope/objects.h"
 #include "stack/walk.h"
+#include "soscope/objects.h"
 
 enum {
 	PROBES = 64

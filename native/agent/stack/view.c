@@ -3,9 +3,9 @@
 
 #include "stack/view.h"
 #include "base/arch.h"
-#include "stack/threadblock.h"
 #include "base/memory.h"
 #include "base/state.h"
+#include "stack/threadblock.h"
 #include "thread/thread.h"
 
 enum { MOST = 2048 }; // pages of the first thread's stack that are asked for at once

@@ -8,16 +8,16 @@
 // to are stack, as their functions have not returned: what stands in their pages can be read, and kept.
 // All else is asked of the kernel, and anew at each walk. And what is no return address ends the walk.
 
+#include "stack/walk.h"
 #include "base/arch.h"
-#include "stack/walkcache.h"
 #include "base/memory.h"
-#include "ring/record.h"
-#include "stack/unwindrules.h"
-#include "call/site.h"
 #include "base/state.h"
 #include "base/sys.h"
+#include "call/site.h"
+#include "ring/record.h"
+#include "stack/unwindrules.h"
+#include "stack/walkcache.h"
 #include "thread/thread.h"
-#include "stack/walk.h"
 
 enum {
 	REACH = 1 << 21, // bytes of a frame at most, if nobody knows where the stack ends

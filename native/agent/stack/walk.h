@@ -7,8 +7,8 @@
 #define SOSC_WALK_H
 
 #include "base/instrument.h"
-#include "soscope/blocks.h"
 #include "stack/view.h"
+#include "soscope/blocks.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -6,9 +6,9 @@
 // A forked child has a pool of its own: a walk may go on in it that was begun in its parent.
 
 #include "stack/walkcache.h"
-#include "thread/counts.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "thread/counts.h"
 #include "thread/thread.h"
 
 enum {

@@ -4,15 +4,15 @@
 
 #include "stats/stats.h"
 #include "base/arch.h"
+#include "base/instrument.h"
 #include "call/cell.h"
 #include "call/cost.h"
 #include "call/gate.h"
-#include "thread/counts.h"
-#include "ring/delay.h"
 #include "call/handler.h"
-#include "base/instrument.h"
-#include "thread/park.h"
 #include "call/site.h"
+#include "ring/delay.h"
+#include "thread/counts.h"
+#include "thread/park.h"
 #include "thread/thread.h"
 
 // of a parked call, in the place of the thread's `done`: it has returned once

@@ -5,10 +5,10 @@
 // leaves nothing behind. All counters are added to with locks, so any thread may be here, a signal
 // handler, too, and without the interpreter's lock.
 
+#include "tally/tally.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
-#include "tally/tally.h"
 
 enum {
 	VECTOR_MAX = 1024, // UIO_MAXIOV

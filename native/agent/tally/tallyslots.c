@@ -4,13 +4,13 @@
 // they are; code stays as it is, and what may not be done safely is left, and said. A thunk is never
 // freed: a thread may be in it, or another tool may have its address.
 
+#include "tally/tallyslots.h"
+#include "base/memory.h"
+#include "base/sys.h"
 #include "call/cell.h"
 #include "call/handler.h"
 #include "hook/lazy.h"
 #include "image/lookup.h"
-#include "base/sys.h"
-#include "base/memory.h"
-#include "tally/tallyslots.h"
 
 enum {
 	CHUNKS_MAX = 64, // of thunks

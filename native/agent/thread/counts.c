@@ -3,11 +3,11 @@
 // hands its array on, with all that was counted, to one that begins.
 
 #include "thread/counts.h"
-#include "base/state.h"
 #include "base/instrument.h"
-#include "thread/park.h"
 #include "base/session.h"
+#include "base/state.h"
 #include "base/sys.h"
+#include "thread/park.h"
 #include "thread/thread.h"
 
 enum {

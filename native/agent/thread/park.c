@@ -2,10 +2,10 @@
 // Parked calls: a table for each thread, found by the place of the return address.
 
 #include "thread/park.h"
-#include "base/state.h"
-#include "thread/thread.h"
 #include "base/instrument.h"
+#include "base/state.h"
 #include "base/sys.h"
+#include "thread/thread.h"
 
 enum { BEING_FILLED_IN = 1 }; // as a filling's sp: a signal handler takes another
 

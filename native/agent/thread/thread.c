@@ -10,12 +10,12 @@
 #include "thread/thread.h"
 #include "base/arch.h"
 #include "base/clock.h"
-#include "thread/counts.h"
 #include "base/instrument.h"
 #include "base/memory.h"
-#include "thread/park.h"
 #include "base/session.h"
 #include "base/sys.h"
+#include "thread/counts.h"
+#include "thread/park.h"
 
 enum { PROBES = 64 }; // places that a thread may have
 

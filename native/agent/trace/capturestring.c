@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Strings that capture programs keep: how long they are, where their memory may end before them.
 
-#include "trace/capture.h"
 #include "base/arch.h"
 #include "base/memory.h"
+#include "trace/capture.h"
 
 enum {
 	PIECE = 256, // bytes of a checked read

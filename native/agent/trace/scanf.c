@@ -3,11 +3,11 @@
 // return the result says how much of it there is. The format's own memory may be another then.
 
 #include "base/arch.h"
-#include "trace/capture.h"
 #include "call/cell.h"
-#include "thread/park.h"
 #include "call/site.h"
+#include "thread/park.h"
 #include "thread/thread.h"
+#include "trace/capture.h"
 
 enum {
 	STACK_MAX = 16, // words of arguments in memory

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How code finds a variable: one that each thread has for itself, or one that pointers lead to.
 
-#include "image/image.h"
 #include "base/memory.h"
+#include "image/image.h"
 #include "vm/rubystack.h"
 
 enum {

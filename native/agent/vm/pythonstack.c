@@ -15,16 +15,16 @@
 
 #include "vm/pythonstack.h"
 #include "base/arch.h"
+#include "base/memory.h"
+#include "base/sys.h"
 #include "image/changes.h"
 #include "image/image.h"
 #include "image/lookup.h"
-#include "base/memory.h"
+#include "stack/unwindrules.h"
+#include "stack/walk.h"
+#include "thread/thread.h"
 #include "vm/cpython.h"
 #include "vm/pythonreading.h"
-#include "stack/unwindrules.h"
-#include "base/sys.h"
-#include "thread/thread.h"
-#include "stack/walk.h"
 
 enum {
 	LOOK_MAX = 512, // frames that are looked at

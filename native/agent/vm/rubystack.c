@@ -11,13 +11,13 @@
 
 #include "vm/rubystack.h"
 #include "base/arch.h"
-#include "image/image.h"
 #include "base/memory.h"
-#include "vm/rubyreading.h"
+#include "image/image.h"
 #include "stack/unwindrules.h"
-#include "soscope/objects.h"
-#include "thread/thread.h"
 #include "stack/walk.h"
+#include "thread/thread.h"
+#include "vm/rubyreading.h"
+#include "soscope/objects.h"
 
 enum {
 	LOOK_MAX = 512, // frames that are looked at

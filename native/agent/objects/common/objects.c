@@ -5,14 +5,14 @@
 // has ended of itself or is about to execute another one it asks for that, and waits.
 
 #include "objects/common/objects.h"
-#include "objects/common/picks.h"
 #include "base/clock.h"
 #include "base/instrument.h"
 #include "base/memory.h"
-#include "vm/origin.h"
-#include "objects/common/refs.h"
 #include "base/sys.h"
+#include "objects/common/picks.h"
+#include "objects/common/refs.h"
 #include "thread/thread.h"
+#include "vm/origin.h"
 
 enum {
 	SLICE = 5000000, // ns of waiting between looks at whether soscope is done

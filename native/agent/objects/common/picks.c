@@ -12,9 +12,9 @@
 
 #include "objects/common/picks.h"
 #include "base/sampling.h"
+#include "base/sys.h"
 #include "objects/common/objects.h"
 #include "vm/origin.h"
-#include "base/sys.h"
 
 enum {
 	MANY = 255, // stays what it is

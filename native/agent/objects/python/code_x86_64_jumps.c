@@ -2,8 +2,8 @@
 // A function that calls reach without any slot: where it is, and a jump in its place.
 
 #include "base/code_x86_64_decode.h"
-#include "image/image.h"
 #include "base/memory.h"
+#include "image/image.h"
 #include "objects/python/python.h"
 
 enum {

@@ -9,12 +9,12 @@
 // is looked for whenever somebody has an order.
 
 #include "objects/python/python.h"
+#include "base/memory.h"
 #include "image/image.h"
 #include "image/lookup.h"
-#include "base/memory.h"
 #include "objects/common/picks.h"
-#include "objects/python/pythonrecent.h"
 #include "objects/common/side.h"
+#include "objects/python/pythonrecent.h"
 #include "stack/walk.h"
 
 enum {

@@ -6,9 +6,9 @@
 // other threads' states then. All objects that there are have one reference more, so nothing of the
 // program's is ended by that, and none of its finalizers runs.
 
+#include "base/sys.h"
 #include "call/handler.h"
 #include "objects/python/python.h"
-#include "base/sys.h"
 
 enum { SIGNALS_SIZE = 8 }; // bytes of a set of signals
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which line of Python makes an object: read from the interpreter's own frame (cpython.h).
 
-#include "vm/origin.h"
 #include "objects/python/python.h"
 #include "objects/python/pythonrecent.h"
+#include "vm/origin.h"
 
 enum {
 	SHIMS_MAX = 8,

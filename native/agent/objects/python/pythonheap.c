@@ -6,9 +6,9 @@
 // the program's: an object has references from outside where it counts more of them than others
 // make; whatever cannot be reached from one of those is garbage.
 
-#include "vm/origin.h"
-#include "objects/python/python.h"
 #include "base/sys.h"
+#include "objects/python/python.h"
+#include "vm/origin.h"
 
 enum {
 	TYPE = 8, // ob_type

@@ -3,9 +3,9 @@
 // alive and were made since it has begun. The interpreter's lock is held all the while.
 
 #include "base/memory.h"
-#include "vm/origin.h"
-#include "objects/python/python.h"
 #include "base/sys.h"
+#include "objects/python/python.h"
+#include "vm/origin.h"
 
 enum {
 	TYPE = 8, // ob_type

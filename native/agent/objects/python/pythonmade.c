@@ -3,9 +3,9 @@
 // not. All of it happens with the interpreter's lock held. A type that has a row has a reference, so
 // that its address stays its own.
 
+#include "base/sys.h"
 #include "objects/python/python.h"
 #include "objects/python/pythonrecent.h"
-#include "base/sys.h"
 
 enum {
 	ROWS = 1 << 17,

@@ -3,8 +3,8 @@
 // They get no origin. An object that it does not know, and that no other one refers to by its
 // traverse function, stays unseen.
 
-#include "vm/origin.h"
 #include "objects/python/python.h"
+#include "vm/origin.h"
 
 enum {
 	TYPE = 8, // ob_type

@@ -7,9 +7,9 @@
 // itself. Where the allocator has been asked for a large block in front of it, that is its own.
 
 #include "objects/python/pythonpicks.h"
-#include "vm/origin.h"
 #include "objects/common/picks.h"
 #include "objects/python/pythonblock.h"
+#include "vm/origin.h"
 
 enum { SIZE_MAX_KEPT = 1 << 30 }; // bytes: an object with more has a chosen one anyway
 

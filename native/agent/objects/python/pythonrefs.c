@@ -3,9 +3,9 @@
 // type's own traverse function, as it does in a collection. Beside those, variables of frames that
 // run, constants of code, and words of frames and threads that may be addresses of objects.
 
-#include "objects/python/python.h"
-#include "objects/common/refs.h"
 #include "base/sys.h"
+#include "objects/common/refs.h"
+#include "objects/python/python.h"
 
 enum {
 	TYPE = 8, // ob_type

@@ -5,11 +5,11 @@
 
 #include "objects/ruby/ruby.h"
 #include "base/arch.h"
-#include "objects/common/picks.h"
 #include "image/image.h"
 #include "image/lookup.h"
-#include "vm/origin.h"
+#include "objects/common/picks.h"
 #include "thread/thread.h"
+#include "vm/origin.h"
 
 enum {
 	EVENT_NEWOBJ = 0x100000, // ruby/internal/event.h

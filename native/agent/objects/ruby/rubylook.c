@@ -2,9 +2,9 @@
 // Ruby's last look at its own objects: rows of those that are alive. Ruby walks its heap itself,
 // as ObjectSpace does: it ends a collection that is under way first, and knows its slots.
 
-#include "vm/origin.h"
-#include "objects/ruby/ruby.h"
 #include "base/sys.h"
+#include "objects/ruby/ruby.h"
+#include "vm/origin.h"
 
 enum {
 	ROWS = 1 << 20, // a power of two

@@ -4,8 +4,8 @@
 // has no class, so that no program finds it.
 
 #include "base/memory.h"
-#include "objects/ruby/ruby.h"
 #include "base/sys.h"
+#include "objects/ruby/ruby.h"
 
 enum {
 	PAGE = 4096,

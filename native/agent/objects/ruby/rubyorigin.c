@@ -2,11 +2,11 @@
 // Which line of Ruby makes an object: Ruby's own answer. The text it gives goes away with its
 // code, and another one may have its address, so that files are told by their names.
 
-#include "objects/common/picks.h"
 #include "base/memory.h"
 #include "objects/common/objects.h"
-#include "vm/origin.h"
+#include "objects/common/picks.h"
 #include "objects/ruby/ruby.h"
+#include "vm/origin.h"
 
 enum {
 	RECENT = 4096, // a power of two

@@ -8,8 +8,8 @@
 
 #include "base/arch.h"
 #include "objects/common/picks.h"
-#include "vm/origin.h"
 #include "objects/ruby/ruby.h"
+#include "vm/origin.h"
 
 enum {
 	PATH_MAX = 4096, // bytes

@@ -2,9 +2,9 @@
 // Lines of objects for the program itself, as memprof printed them. They are made here, not in
 // Ruby: there, each would be an object that is counted with the program's own.
 
-#include "vm/origin.h"
-#include "objects/ruby/ruby.h"
 #include "base/sys.h"
+#include "objects/ruby/ruby.h"
+#include "vm/origin.h"
 
 enum {
 	KIND_NAME_MAX = 16, // bytes

@@ -9,8 +9,8 @@
 // the collector is told to keep, and those whose objects a walk over the heap has just met.
 
 #include "base/memory.h"
-#include "objects/ruby/ruby.h"
 #include "base/sys.h"
+#include "objects/ruby/ruby.h"
 
 enum {
 	WAITING = 1024,
