@@ -38,7 +38,6 @@ LEFT_OUT = {
     "unwind",
     "counter",
     "program",
-    "pythondump",
 }
 # All of the agent is compiled once more for the second.
 COMPILERS = ("gcc", pytest.param("clang", marks=pytest.mark.soak))

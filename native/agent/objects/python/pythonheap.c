@@ -7,6 +7,7 @@
 // make; whatever cannot be reached from one of those is garbage.
 
 #include "base/sys.h"
+#include "call/handler.h"
 #include "objects/python/python.h"
 #include "vm/origin.h"
 
@@ -21,6 +22,7 @@ enum {
 	TYPE_HAS_GC = 1 << 14,
 	TYPE_BUILTIN = 1 << 25 | 1 << 26 | 1 << 29, // lists, tuples, dicts
 	ROOM_FIRST = 1 << 20, // objects
+	SIGNALS_SIZE = 8, // bytes of a set of signals
 };
 
 // Words of the table of marks.
@@ -312,4 +314,46 @@ void sosc_python_heap(const struct sosc_program *program, struct sosc_program_du
 	dump->object_count = choose(dump->flags & SOSC_DUMP_ALL, counted);
 	dump->objects = (uint64_t)list;
 	dump->lost = objects ? lost : lost + 1;
+}
+
+// ---- the child --------------------------------------------------------------------
+//
+// In which the objects are written out, while the program goes on.
+// It is no child that the program hears of: a process in between forks it (sosc_fork_apart).
+//
+// The list of objects is made before the interpreter gets to know that it is a child's: it ends the
+// other threads' states then. All objects that there are have one reference more, so nothing of the
+// program's is ended by that, and none of its finalizers runs.
+
+static void in_child(struct sosc_program *program, struct sosc_program_dump *dump)
+{
+	callable *call = (callable *)dump->call;
+	bool counted = sosc_objects_count;
+
+	dump->between = dump->child = 0;
+	sosc_objects_count = false; // what the child makes itself is no object of the program's
+	(void)call((void *)dump->disable, NULL);
+	sosc_python_heap(program, dump, counted);
+	program->origins = sosc_objects_tally.origins;
+	program->origin_count = counted ? sosc_objects_tally.origin_count : 0;
+	((void (*)(void))dump->after_child)();
+}
+
+/** Fork a child that has a list of objects, and says nothing to anybody: signals are blocked. */
+void sosc_python_child(struct sosc_program *program)
+{
+	struct sosc_program_dump *dump = (struct sosc_program_dump *)program->dump;
+	uint64_t all = ~0ull, before;
+
+	dump->child = -1;
+	((void (*)(void))dump->before)();
+	(void)sosc_sys6(SYS_RT_SIGPROCMASK, SIG_SETMASK, (long)&all, (long)&before, SIGNALS_SIZE, 0,
+			0);
+	dump->between = sosc_fork_apart(dump->fork, &dump->child);
+	if (dump->between == 0) {
+		in_child(program, dump);
+		return;
+	}
+	(void)sosc_sys6(SYS_RT_SIGPROCMASK, SIG_SETMASK, (long)&before, 0, SIGNALS_SIZE, 0, 0);
+	((void (*)(void))dump->after_parent)();
 }
