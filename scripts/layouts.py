@@ -44,10 +44,10 @@ NAMES = {"sigval": "union sigval", "epoll_data": "union epoll_data", "siginfo": 
 MISSING = "#ifndef sigev_notify_thread_id\n#define sigev_notify_thread_id _sigev_un._tid\n#endif"
 HEAD = '''\
 # SPDX-License-Identifier: Apache-2.0
-"""How structures of glibc lie on other machines, where not as on x86-64. Written by a script.
+"""Layouts of glibc's structures that differ from x86-64's. Written by a script.
 
-Each line: a structure, machines, its size in bytes, and offset and size of each field that is
-shown, those of structures in it one by one. `scripts/layouts.py` asks compilers for them.
+Each line has a structure, machines, its size in bytes, and the offset and size of each shown
+field, with nested structures flattened. `scripts/layouts.py` asks compilers for them.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 
 The agent starts before the constructors of all other images. It removes the entries made here
 from the new process's environment again (`native/agent/entry/preload.c`), so that programs executed
-later get the environment that they would have got. Only the command itself is traced with this method.
+later get the environment that they would have got. Only the command itself is traced with this
+method.
 """
 
 from __future__ import annotations
