@@ -59,7 +59,7 @@ TAIL = '''\
 
 
 def read(machine: str) -> dict[str, tuple[int, tuple[tuple[int, int], ...]]]:
-    """Return (size, offset and size of each field) of the structures that lie otherwise there."""
+    """Return (size, offset and size of each field) of structures that differ on a machine."""
     layouts = {}
     for line in _LINES.replace("\\n ", " ").split("\\n")[1:-1]:
         name, machines, size, *fields = line.split()

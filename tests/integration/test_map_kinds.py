@@ -246,7 +246,7 @@ def test_where_libraries_come_and_go_those_that_stay_are_right(times: int, tmp_p
             }
         }"""
     program = launching.compiled("comes.c", "-ldl", "-fno-builtin", text=text)
-    with started(program, one, two) as process:
+    with started(program, one, two, rests=False) as process:
         for _ in range(times):
             done = run([*MAP_WORDS, "--json", "-p", str(process.pid)])
             assert done.returncode in (0, 1)

@@ -24,9 +24,12 @@ MAP_WORDS = [sys.executable, "-m", "soscope", "map"]
 
 @contextlib.contextmanager
 def started(
-    *words: str | Path, sign: str = "ready", env: Mapping[str, str] | None = None
+    *words: str | Path,
+    sign: str = "ready",
+    env: Mapping[str, str] | None = None,
+    rests: bool = True,
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a program until it has printed `sign` and waits; it ends with the block."""
+    """Run a program until it has printed `sign`, and waits if it `rests`; it ends with the block."""
     process = subprocess.Popen(
         [*map(str, words)],
         stdin=subprocess.PIPE,
@@ -38,7 +41,8 @@ def started(
     assert process.stdout is not None
     try:
         assert process.stdout.readline().strip() == sign
-        until(progress.all_wait(process.pid), "it binds no more slots", running=process)
+        if rests:
+            until(progress.all_wait(process.pid), "it binds no more slots", running=process)
         yield process
     finally:
         process.kill()
