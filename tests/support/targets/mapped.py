@@ -29,7 +29,7 @@ def started(
     env: Mapping[str, str] | None = None,
     rests: bool = True,
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a program until it has printed `sign`, and waits if it `rests`; it ends with the block."""
+    """Run a program until it has printed `sign`, and waits if it `rests`. The block ends it."""
     process = subprocess.Popen(
         [*map(str, words)],
         stdin=subprocess.PIPE,
