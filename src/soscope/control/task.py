@@ -4,24 +4,26 @@
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
 
 from soscope.control.program import Program
 from soscope.entry.agent.put_in import PutIn
 from soscope.proc.status import processor_times
 
 
-class TaskMoment(NamedTuple):
+class TaskMoment:
     """What a thread has had until `at_ns`, in ns: how long it `ran`, how long it was `queued`.
 
     It is queued while it waits for a processor. `ours` is for how long our own thread ran or was
     queued.
     """
 
-    at_ns: int
-    ran: int
-    queued: int
-    ours: int
+    __slots__ = ("at_ns", "ours", "queued", "ran")
+
+    def __init__(self, at_ns: int, ran: int, queued: int, ours: int) -> None:
+        self.at_ns = at_ns
+        self.ran = ran
+        self.queued = queued
+        self.ours = ours
 
     @classmethod
     def of(cls, tid: int) -> TaskMoment | None:
