@@ -19,7 +19,7 @@ enum {
 	OUT_OF_THE_WAY = 900, // programs seldom have descriptors with such numbers
 	RUSAGE_THREAD = 1,
 	SLACK_NS = 1000000, // clocks differ
-	ROUNDS = 4, // a thread seldom loses its processor twice within microseconds
+	ROUNDS = 2, // a thread seldom loses its processor again and again within microseconds
 };
 
 // In the place of a thread's `last`, until it reads the clock: however slow it is, that is not long.
@@ -96,31 +96,13 @@ static uint64_t part_in(uint64_t span, uint64_t ticks, uint64_t turns, uint64_t 
 	return ticks < span ? ticks : span;
 }
 
-// Reads how long the thread has waited until @end, for @switches to other threads. If it waits in
-// the middle, before or after the kernel has looked, it reads once more.
-static bool read_account(uint64_t *waited, uint64_t *end, uint32_t *switches)
-{
-	uint32_t before;
-
-	if (!count_switches(switches))
-		return false;
-	for (int i = 0; i < ROUNDS; i++) {
-		before = *switches;
-		if (!read_waited(waited, end) || !count_switches(switches))
-			return false;
-		if (*switches == before)
-			break;
-	}
-	return true;
-}
-
-// The same of what the kernel says, after some time from @now on that is ours.
-static uint64_t take(struct sosc_thread *thread, uint64_t last, uint64_t now)
+// The same of what the kernel says, after some time from @now on that is ours. The thread has been
+// switched @switches times before the kernel is asked: who looks for more later asks again.
+static uint64_t take(struct sosc_thread *thread, uint64_t last, uint64_t now, uint32_t switches)
 {
 	uint64_t asked = thread->asked, sure = thread->sure, waited, end, rate, ns, ticks, turns;
-	uint32_t switches;
 
-	if (!read_account(&waited, &end, &switches)) {
+	if (!read_waited(&waited, &end)) {
 		add(&sosc_control->delays_unknown, 1);
 		return 0;
 	}
@@ -163,7 +145,8 @@ static uint64_t ask(struct sosc_thread *thread, uint64_t last, uint64_t now)
 	// a handler would ask as well, and take the same time out once more
 	if (!sosc_signals_hold(sosc_is_sealed(thread), &before))
 		return 0;
-	ticks = take(thread, last, now);
+	if (count_switches(&switches))
+		ticks = take(thread, last, now, switches);
 	sosc_signals_release(&before);
 	return ticks;
 }
@@ -175,7 +158,9 @@ void sosc_delay_ours(struct sosc_thread *thread, uint64_t start)
 
 	for (int i = 0; i < ROUNDS && thread->asked && sosc_is_long(start, sosc_ticks()); i++) {
 		start = sosc_ticks();
-		if (count_switches(&switches) && switches == thread->switches) {
+		if (sosc_is_sealed(thread) || !count_switches(&switches))
+			return;
+		if (switches == thread->switches) {
 			thread->sure = start; // it took long, but the thread did not wait
 			return;
 		}
