@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 import struct
-from collections.abc import Iterator
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf import debuglink
@@ -27,11 +25,14 @@ from soscope.binfmt.elf.symbols.array import ElfSymbol, SymbolArray, static_tabl
 from soscope.binfmt.source import ByteSource, FileSource
 from soscope.errors import FormatError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 STATIC = "static"
 MINIDEBUG = "minidebug"
 DEBUG_FILE = "debug-file"
 
-_IN_ROOT = re.compile(r"(/proc/\d+/root)(/.*)", re.DOTALL)
 _NR_OPENAT2 = 437  # on all machines: <asm-generic/unistd.h>
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_IN_ROOT = 0x02, 0x10  # <linux/openat2.h>
 
@@ -46,8 +47,8 @@ def open_regular(path: str, *, may_be_link: bool = True) -> int | None:
     """
     flags = os.O_PATH | os.O_CLOEXEC | (0 if may_be_link else os.O_NOFOLLOW)
     try:
-        there = _IN_ROOT.match(path)
-        place = _open_in_root(there[1], there[2], flags) if there else os.open(path, flags)
+        root = _root_in(path)
+        place = _open_in_root(root, path[len(root) :], flags) if root else os.open(path, flags)
     except (OSError, ValueError):
         return None
     try:
@@ -58,6 +59,14 @@ def open_regular(path: str, *, may_be_link: bool = True) -> int | None:
     finally:
         os.close(place)
     return None
+
+
+def _root_in(path: str) -> str:
+    """Return the beginning `/proc/PID/root` of a path, "" if the path has another beginning."""
+    parts = path.split("/", 4)
+    if len(parts) == 5 and (parts[0], parts[1], parts[3]) == ("", "proc", "root"):
+        return "/".join(parts[:4]) if parts[2].isdecimal() else ""
+    return ""
 
 
 def _open_in_root(root: str, path: str, flags: int) -> int:
