@@ -363,7 +363,7 @@ def _rules_matched(facts: dict[str, object]) -> list[int]:
         return []
     for kind, counts in zip(kinds, matched, strict=False):
         if kind in INSTRUMENTS.values() and isinstance(counts, list):
-            return [int(count) for count in counts]
+            return [count if type(count) is int else 0 for count in counts]
     return []
 
 

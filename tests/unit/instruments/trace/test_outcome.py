@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from soscope.instruments.trace import replay
 from soscope.instruments.trace.outcome import MergedPrograms, TraceProgramOutcome
+from soscope.instruments.trace.settings import INSTRUMENTS
 from soscope.instruments.trace.summary import rows_of
 from soscope.model.image import IMAGE_MAIN, TracedImage
 from soscope.model.slot import HOOKED, SLOT_JUMP_SLOT, TracedSlot
@@ -61,3 +63,10 @@ def test_times_are_added_up_and_the_extremes_kept() -> None:
         programs.add(run_of("/bin/true", ["a"], stats={0: cell}))
     (program,) = programs.all()
     assert program.stats == {0: (6, 5, 1, 45, 4, 20, 40)}
+
+
+def test_counts_of_rules_that_are_no_numbers_are_not_believed() -> None:
+    """A recording may be damaged in a way that leaves it JSON."""
+    kind = next(iter(INSTRUMENTS.values()))
+    facts: dict[str, object] = {"instruments": [kind], "rules_matched": [[3, [1], "2", None, 1e3]]}
+    assert replay._rules_matched(facts) == [3, 0, 0, 0, 0]
