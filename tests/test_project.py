@@ -86,47 +86,6 @@ def test_no_file_is_too_long() -> None:
     assert not names(path for path, lines in lengths.items() if lines > TOO_LONG)
 
 
-def test_no_two_classes_share_a_name() -> None:
-    places: dict[str, list[str]] = {}
-    for path in files(".py", under=("src",)):
-        for match in re.finditer(r"^ *class (\w+)[(:]", path.read_text(), re.MULTILINE):
-            line = match.string.count("\n", 0, match.start()) + 1
-            places.setdefault(match[1], []).append(f"{names([path])[0]}:{line}")
-    assert len(places) > 300
-    assert not {name: where for name, where in places.items() if len(where) > 1}
-
-
-# More than code: prose, too.
-MAY_STORE = re.compile(
-    r"\b(?:one|found)\b\s*(?:[-+*/%&|^@<>:]*=|[:,)\]]|in\b)|\b(?:as|def|class)\s+(?:one|found)\b"
-)
-
-
-def nameless(path: Path) -> list[int]:
-    """Return the lines of a file where something gets a name that says nothing of it."""
-    text, lines = path.read_text(), []
-    if MAY_STORE.search(text) is None:
-        return []  # a quick answer for most files
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Name):
-            name = node.id if isinstance(node.ctx, ast.Store) else ""
-        elif isinstance(node, ast.arg):
-            name = node.arg
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            name = node.name
-        else:
-            continue
-        if name in {"one", "found"}:
-            lines.append(node.lineno)
-    return lines
-
-
-def test_nothing_is_called_one_or_found() -> None:
-    paths = {name: REPOSITORY / name for name in names(files(".py", under=("src",)))}
-    lines = {name: nameless(path) for name, path in paths.items()}
-    assert not {name: where for name, where in lines.items() if where}
-
-
 def test_every_source_names_its_licence() -> None:
     sources = files(".py", ".c", ".h", ".S", ".cc", ".hh", ".sh")
     heads = {path: path.read_text().splitlines()[:3] for path in sources}
