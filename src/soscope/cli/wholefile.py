@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 
 from soscope.errors import SoscopeError, UsageError
 from soscope.recording.userfile import end_of_links, open_to_write
@@ -38,6 +37,8 @@ class WholeFile:
                 self.fd, _ = open_to_write(path)
                 return
             self._target = os.path.abspath(end_of_links(path))
+            import tempfile  # imports re, which takes milliseconds
+
             folder, name = os.path.split(self._target)
             self.fd, self._aside = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
         except OSError as error:

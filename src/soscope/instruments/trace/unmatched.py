@@ -7,7 +7,6 @@ Images may be loaded late, so only then it is certain that nothing has matched.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from soscope.model.image import TracedImage
@@ -157,6 +156,8 @@ def _near_images(pattern: Pattern, images: list[TracedImage]) -> list[str]:
 
 def _literal(pattern: Pattern) -> str:
     """Return the longest part of a pattern without special characters."""
+    import re  # takes milliseconds, and most traces have matched everything
+
     special = r"\\.|\[[^]]*\]|[*?.^$\\]" if pattern.is_regex else r"\[[^]]*\]|[*?]|^\^|\$$"
     runs = re.split(special, pattern.text)
     return max(runs, key=len, default="")
