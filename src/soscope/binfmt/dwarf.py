@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import IO, Any
 
-    from soscope.model.signature import Signature
+    from soscope.model.call import Signature
 
 _ARTIFICIAL = b"<artificial>"  # gcc's name for units that it makes at link time
 _MAX_BYTES = 1 << 29  # bytes of all sections, uncompressed

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from soscope.binfmt.dwarf import DwarfError, _check_time, _names, _ranges, _walk
 from soscope.binfmt.dwarftypes import C_LANGUAGES, CXX_LANGUAGES, TypeReader, language_of
-from soscope.model.signature import UNKNOWN, PassedType, Signature
+from soscope.model.call import UNKNOWN, PassedType, Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from soscope.model.signature import (
+from soscope.model.call import (
     COMPLEX,
     FLOATING,
     MEMORY,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from soscope.model.signature import Piece
+    from soscope.model.call import Piece
 
 C_LANGUAGES = frozenset((0x01, 0x02, 0x0C, 0x1D, 0x2C, 0x3E))  # DW_LANG_C89 … DW_LANG_C23
 CXX_LANGUAGES = frozenset((0x04, 0x19, 0x1A, 0x21, 0x2A, 0x2B, 0x3A))

@@ -14,7 +14,7 @@ from struct import Struct
 
 from soscope.binfmt.source import AheadSource, ByteSource, broken, take
 from soscope.errors import FormatError
-from soscope.model.record import Record
+from soscope.model.image import Record
 
 MAGIC = b"gmon"
 VERSION = 1  # version of a program's file; LD_PROFILE's has another layout

@@ -22,7 +22,7 @@ from soscope.binfmt.gmon import (
     version_of,
 )
 from soscope.binfmt.source import ByteSource, broken, take
-from soscope.model.record import Record
+from soscope.model.image import Record
 
 VERSION = 0x1FFFF
 OUTSIDE = 0  # `from` of calls from outside the library

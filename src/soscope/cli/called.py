@@ -62,7 +62,7 @@ def run(invocation: Invocation) -> int:
 def _notes(outcome: TraceOutcome, options: CalledOptions, images: list[CalledImage]) -> list[str]:
     from soscope.control.costwords import cost_lines
     from soscope.instruments.trace.called import unmatched
-    from soscope.model.printable import printable
+    from soscope.model.call import printable
     from soscope.proc.signals import signal_name
     from soscope.report.attached import attached_lines
     from soscope.report.trace.notes import unseen_lines, untraced_lines

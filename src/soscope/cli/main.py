@@ -249,7 +249,7 @@ def _status_of(verb: str, invocation: Invocation, error: SoscopeError) -> int:
 
 def note(text: str, *, prefix: str = "soscope: ") -> None:
     """Print a message of soscope's own in one line on standard error, which may be closed."""
-    from soscope.model.printable import printable  # not imported if there are no messages
+    from soscope.model.call import printable  # not imported if there are no messages
 
     data = f"{prefix}{printable(text)}\n".encode()
     try:

@@ -13,8 +13,8 @@ from soscope.cli.main import note
 from soscope.cli.output import finish
 from soscope.linker.collect import files_below, images_of, shortfall
 from soscope.linker.image import Image, Slot
+from soscope.model.call import printable
 from soscope.model.filemap import Symbol
-from soscope.model.printable import printable
 from soscope.options.map import MapOptions
 from soscope.report.map import filetext as filemap
 from soscope.report.output import STDERR, STDOUT, Output

@@ -129,7 +129,7 @@ class ChildPrograms:
 
     def lines(self) -> list[str]:
         """Return a line about the programs that are not observed, none if all are."""
-        from soscope.model.printable import printable
+        from soscope.model.call import printable
 
         if not self.count:
             return []

@@ -10,7 +10,7 @@ from __future__ import annotations
 from soscope.export.forest import ROOT, SAMPLES, forest_of, frame_of
 from soscope.frames.ofcalls import frame_label
 from soscope.instruments.prof.model import NOBODY, ProfFunction
-from soscope.model.record import Record
+from soscope.model.image import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

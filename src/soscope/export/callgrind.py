@@ -10,7 +10,7 @@ from __future__ import annotations
 from soscope.export.callgraph import CallGraph, GraphEdge, GraphNode, call_graph_of, label
 from soscope.export.settings import ExportSettings
 from soscope.instruments.prof.model import NOBODY, ProfFunction
-from soscope.model.printable import printable
+from soscope.model.call import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from soscope.export.timeline import names, texts
 from soscope.frames.ofcalls import key_of
 from soscope.instruments.trace.backlog import Backlog
 from soscope.instruments.trace.listener import Listener
-from soscope.model.call import ENDED_LOST, Entry, Event, Exit
-from soscope.model.printable import printable
+from soscope.model.call import ENDED_LOST, Entry, Event, Exit, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

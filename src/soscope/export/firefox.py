@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from soscope.export.forest import Forest
     from soscope.instruments.prof.model import Profile
     from soscope.instruments.trace.replay import Replay
-    from soscope.model.call import Entry, Exit, ProcessStart
-    from soscope.model.stackframe import StackFrame
+    from soscope.model.call import Entry, Exit, ProcessStart, StackFrame
 
 VIEWER = "load it in https://profiler.firefox.com"
 _NO_THREAD = 1 << 30  # above all numbers of the kernel

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from soscope.export.forest import Forest
     from soscope.instruments.prof.model import Profile
     from soscope.instruments.trace.replay import Replay
-    from soscope.model.slot import TracedSlot
+    from soscope.model.image import TracedSlot
     from soscope.recording.columns import Columns
     from soscope.recording.names import Programs
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from soscope.frames.ofcalls import frame_label, frame_text
 from soscope.instruments.prof.model import NOBODY
-from soscope.model.record import Record
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
+from soscope.model.image import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from shlex import quote
 from soscope.export.callgraph import CallGraph, GraphEdge, call_graph_of, label
 from soscope.instruments.prof.flat import file_name
 from soscope.instruments.prof.model import NOBODY
-from soscope.model.record import Record
+from soscope.model.image import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

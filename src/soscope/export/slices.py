@@ -8,7 +8,7 @@ calls together, with the call paths inside it at its start, the longest first.
 from __future__ import annotations
 
 from soscope.export.forest import CALLS, ROOT, SAMPLES
-from soscope.model.record import Record
+from soscope.model.image import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

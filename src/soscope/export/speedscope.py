@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from soscope.export.forest import StackTree
     from soscope.instruments.prof.model import Profile
     from soscope.instruments.trace.replay import Replay
-    from soscope.model.call import Entry, Exit, ProcessStart
-    from soscope.model.stackframe import StackFrame
+    from soscope.model.call import Entry, Exit, ProcessStart, StackFrame
 
 VIEWER = "open it in https://www.speedscope.app, or type: speedscope FILE"
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"

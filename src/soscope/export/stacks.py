@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from soscope.frames.names import Place
 from soscope.frames.ofcalls import CallFrames, Key, key_of
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.frames.cppnames import CppNames
     from soscope.instruments.trace.replay import Replay
     from soscope.model.call import Entry
-    from soscope.model.slot import TracedSlot
+    from soscope.model.image import TracedSlot
 
 _MOST_KEPT = 1 << 16
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from soscope.export.forest import ROOT
 from soscope.export.protobuf import varint
-from soscope.model.record import Record
+from soscope.model.image import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

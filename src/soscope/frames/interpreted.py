@@ -16,7 +16,7 @@ from soscope.binfmt.source import BufferSource
 from soscope.frames.code import OriginCode
 from soscope.frames.evaluator import BODY, COLD
 from soscope.live.python.lines import line_of
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
 from soscope.recording.names import RecordedProgram
 from soscope.wire import blocklayout as layout
 

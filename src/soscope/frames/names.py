@@ -14,7 +14,7 @@ from soscope.frames.evaluator import NO_PART, Evaluator
 from soscope.frames.interpreted import PythonFrames, is_entry, is_python, mix
 from soscope.live.names.locate import Locator
 from soscope.live.names.staticnames import ImageNames, open_regular
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
 from soscope.recording.moves import in_image
 from soscope.recording.names import RecordedProgram
 from soscope.wire import blocklayout

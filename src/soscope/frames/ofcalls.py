@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 from soscope.frames.names import FrameNames, Place, stack_at
-from soscope.model.call import Entry
-from soscope.model.printable import printable
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import Entry, StackFrame, printable
 from soscope.recording.names import Programs
 
 Key = tuple[int, int, int]  # program, process, number of the stack

@@ -1,14 +1,167 @@
 # SPDX-License-Identifier: Apache-2.0
 """What happens while a program is traced: calls, signals, processes, losses.
 
-All times are CLOCK_REALTIME nanoseconds, all durations nanoseconds.
+All times are CLOCK_REALTIME nanoseconds, all durations nanoseconds. Beside the events stand what
+is kept of a call's arguments, the frames of its stack, and what is summed up of many calls.
 """
 
 from __future__ import annotations
 
-from soscope.model.capture import STACK_ITEM, Captured
-from soscope.model.record import Record
-from soscope.model.slot import TracedSlot
+from soscope.model.image import Record, TracedSlot
+
+# The types of a function's arguments and result, as far as its callers' code depends on them.
+#
+# Signedness, qualifiers and what pointers lead to make no difference to a call. They are kept only
+# in the text of a type.
+
+# Kinds of types. Equal bytes in equal registers can still mean different things.
+VOID = "void"
+WORD = "word"  # an integer, character, enum or pointer
+FLOATING = "floating"
+COMPLEX = "complex"
+VECTOR = "vector"
+RECORD = "record"  # a struct, union or class by value
+UNKNOWN = "unknown"  # its size or its registers are not known
+
+# Classes of eight bytes (System V psABI x86-64, 3.2.3 "Parameter Passing").
+INTEGER = "INTEGER"
+SSE = "SSE"
+SSEUP = "SSEUP"
+X87 = "X87"
+X87UP = "X87UP"
+COMPLEX_X87 = "COMPLEX_X87"
+MEMORY = "MEMORY"  # on the stack; a result: where a hidden first argument points
+
+# One value inside a record: offset and size in bytes, classes, alignment.
+Piece = tuple[int, int, tuple[str, ...], int]
+
+
+class PassedType:
+    """The type of an argument or result: its `size` in bytes and the classes of its eightbytes.
+
+    `kind` is a constant of this module. `text` is the type as C writes it.
+    """
+
+    __slots__ = ("classes", "kind", "size", "text")
+
+    def __init__(self, text: str, kind: str, size: int = 0, classes: tuple[str, ...] = ()) -> None:
+        self.text = text
+        self.kind = kind
+        self.size = size
+        self.classes = classes
+
+    def __repr__(self) -> str:
+        """Return a text with all fields."""
+        return f"<{self.text}: {self.kind} {self.size} {'+'.join(self.classes)}>"
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether it is known how a call passes this type."""
+        return self.kind != UNKNOWN
+
+    def fits(self, other: PassedType) -> bool:
+        """Return whether a call passes both types alike; true if one of them is not known."""
+        if not self.is_known or not other.is_known:
+            return True
+        if (self.size, self.classes) != (other.size, other.classes):
+            return False
+        return self.kind == other.kind or RECORD in (self.kind, other.kind)
+
+
+class Signature:
+    """A function's types; `arguments` is None if nothing is known about them.
+
+    A variadic function takes further arguments behind these. `tails` are the lists of further
+    arguments that the function takes. `words` is the largest number of further words of unknown
+    type that it takes. If both are empty, it takes any.
+    """
+
+    __slots__ = ("arguments", "is_variadic", "result", "tails", "words")
+
+    def __init__(
+        self,
+        arguments: tuple[PassedType, ...] | None,
+        result: PassedType,
+        *,
+        is_variadic: bool = False,
+        tails: tuple[tuple[PassedType, ...], ...] = (),
+        words: int = 0,
+    ) -> None:
+        self.arguments = arguments
+        self.result = result
+        self.is_variadic = is_variadic
+        self.tails = tails
+        self.words = words
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether all its types are known."""
+        if self.arguments is None or not self.result.is_known:
+            return False
+        return all(argument.is_known for argument in self.arguments)
+
+    @property
+    def taken(self) -> str:
+        """The arguments as C writes them."""
+        if self.arguments is None:
+            return "()"
+        texts = [argument.text for argument in self.arguments]
+        if self.is_variadic:
+            texts.append("...")
+        return f"({', '.join(texts) or 'void'})"
+
+
+# The argument data that the agent captured of a call, at its entry or at its exit.
+
+RESULT_ITEM = 0xFF  # item number of the result
+ERRNO_ITEM = 0xFE  # item number of errno at the entry
+INJECTED_ITEM = 0xFD  # item number of what was injected into the call
+STACK_ITEM = 0xFC  # item number of the number of its stack
+VALUES_ITEM = 0xFB  # item number of the values of a va_list, in order
+VECTORS_ITEM = 0xFA  # item number of whole vector registers, from the first on
+
+# Kinds of captured data, with the values of `enum sosc_data_kind`.
+DATA_WORDS = 1
+DATA_STACK = 2
+DATA_FLOATS = 3
+DATA_STRING = 4  # without the NUL byte at its end
+DATA_BYTES = 5
+DATA_WORD_AT = 6  # the 8 bytes that a pointer leads to
+
+# Flags of captured data, with the values of `enum sosc_data_flag`.
+DATA_TRUNCATED = 1  # the object is longer than the limit
+DATA_UNREADABLE = 2  # the pointer could not be read
+DATA_NULL = 4  # the pointer was NULL
+
+
+class Captured(Record):
+    """Captured registers, stack words and the memory that pointers led to.
+
+    `words` are the integer argument registers as unsigned 64-bit words, from the first on. At an
+    entry there is at least one. `stack` are the words above the return address, from the first
+    on. `floats` are the low 8 bytes of the vector argument registers as doubles, from the first
+    on; at an exit there is only the result. `data` is item number -> (kind, flags, bytes). An
+    item number is the number of an argument in the printed list (0-based), `RESULT_ITEM`,
+    `ERRNO_ITEM` or another constant of this module.
+    """
+
+    __slots__ = ("data", "floats", "stack", "words")
+
+    def __init__(
+        self,
+        words: tuple[int, ...] = (),
+        stack: tuple[int, ...] = (),
+        floats: tuple[float, ...] = (),
+        data: dict[int, tuple[int, int, bytes]] | None = None,
+    ) -> None:
+        self.words = words
+        self.stack = stack
+        self.floats = floats
+        self.data = {} if data is None else data
+
+
+NOTHING = Captured()
+
 
 # How a call ended.
 ENDED_RETURN = "return"
@@ -226,3 +379,157 @@ def calls_in(batch: list[Event]) -> int:
         elif isinstance(event, Stretch):
             calls += len(event.calls)
     return calls
+
+
+# Where each captured argument of a call stands in the tuple that one struct.unpack returns.
+
+FIRST = 0  # index of the first integer register
+RESULT = 1  # index of the result; both are unsigned words
+
+# numbers, and for each item of data its length, its flags, and its bytes in pieces
+Unpacked = tuple["int | float | bytes", ...]
+
+
+class Fields(Record):
+    """Indices into an `Unpacked` tuple.
+
+    `words`, `stack` and `floats` have the index of each word of the entry, in the order of
+    `Captured`. `data` has (index, number of pieces) for each item of the entry, `back` for each
+    item of the exit. The length in bytes stands at that index, behind it the flags, then the
+    pieces, which together may be longer than the length.
+    """
+
+    __slots__ = ("back", "data", "floats", "stack", "words")
+
+    def __init__(self) -> None:
+        self.words = [FIRST]
+        self.stack: list[int] = []
+        self.floats: list[int] = []
+        self.data: dict[int, tuple[int, int]] = {}
+        self.back: dict[int, tuple[int, int]] = {}
+
+
+# A frame of a stack, with names in place of addresses.
+
+OwnFrame = tuple[str, str | None, int | None]  # frame of an interpreter: function, file, line
+
+
+class StackFrame(Record):
+    """A return address with its names; unknown fields are None.
+
+    `image` is the image's name. `offset` counts from the start of `symbol`; without a symbol,
+    from the start of the image.
+    """
+
+    __slots__ = ("file", "image", "line", "offset", "symbol")
+
+    def __init__(
+        self,
+        image: str | None,
+        symbol: str | None,
+        offset: int | None,
+        file: str | None = None,
+        line: int | None = None,
+    ) -> None:
+        self.image = image
+        self.symbol = symbol
+        self.offset = offset
+        self.file = file
+        self.line = line
+
+
+# Sums over the calls through one slot.
+
+# (calls, returns, errors, total, min, max, self). `total` is the time of all calls that returned.
+# `self` is the part of it that was not spent in nested calls of the same thread that are seen,
+# too; it is None if that is not known. Times are in ticks or nanoseconds: each producer documents
+# which.
+Cell = tuple[int, int, int, int, int, int, int | None]
+Stats = dict[int, Cell]  # slot -> its sums
+
+
+def is_told(time_ns: float | None, doubt_ns: float | None) -> bool:
+    """Return whether a time exceeds its possible error; true if either is unknown."""
+    return time_ns is None or doubt_ns is None or not doubt_ns or time_ns > doubt_ns
+
+
+def importance(time_ns: float | None, doubt_ns: float | None, whole_ns: float | None) -> int:
+    """Return a sort key for times: 0 for those that exceed their error, 1 for those that do not.
+
+    A time below a hundredth of the whole gets 2, whatever its error is.
+    """
+    if (time_ns or 0) * 100 < (whole_ns or 0):
+        return 2
+    return 0 if is_told(time_ns, doubt_ns) else 1
+
+
+def add(cell: Cell | None, other: Cell) -> Cell:
+    """Add two cells; a cell without returns has no shortest call."""
+    if cell is None or not any(cell):
+        return other
+    calls, returns, errors, total, least, most, own = cell
+    if returns and other[1]:
+        least = min(least, other[4])
+    elif other[1]:
+        least = other[4]
+    return (
+        calls + other[0],
+        returns + other[1],
+        errors + other[2],
+        total + other[3],
+        least,
+        max(most, other[5]),
+        None if own is None or other[6] is None else own + other[6],
+    )
+
+
+# How long threads waited for a processor; where it is known, this time is in no call's time.
+
+
+class Delays(Record):
+    """The waits of all traced threads.
+
+    The threads waited `waited_ns` within `over_ns` of their time. That time runs, for each
+    thread, from its first to its last look at the kernel's account. `ran_ns` is how long their
+    programs were observed. `unknown` counts how often a thread may have waited for an unknown
+    time: such waits are still part of the times of calls.
+    """
+
+    __slots__ = ("over_ns", "ran_ns", "unknown", "waited_ns")
+
+    def __init__(
+        self, waited_ns: int = 0, over_ns: int = 0, unknown: int = 0, ran_ns: int = 0
+    ) -> None:
+        self.waited_ns = waited_ns
+        self.over_ns = over_ns
+        self.unknown = unknown
+        self.ran_ns = ran_ns
+
+    def add(self, other: Delays) -> None:
+        """Add the waits of another program's threads."""
+        self.waited_ns += other.waited_ns
+        self.over_ns += other.over_ns
+        self.unknown += other.unknown
+        self.ran_ns += other.ran_ns
+
+    @property
+    def share(self) -> float:
+        """Return the part of the traced time that was waiting, at most 1."""
+        traced = max(self.over_ns, self.ran_ns)
+        return min(self.waited_ns / traced, 1.0) if traced else 0.0
+
+
+# Make names of the traced program safe to show on a terminal.
+
+
+def printable(line: str) -> str:
+    """Return a line with unprintable characters escaped, so that it is safe to print."""
+    if line.isprintable():
+        return line
+    return "".join(letter if letter.isprintable() else f"\\x{_byte(letter):02x}" for letter in line)
+
+
+def _byte(letter: str) -> int:
+    """Return a character's number; for a surrogate escape, the byte that it stands for."""
+    number = ord(letter)
+    return number - 0xDC00 if 0xDC80 <= number <= 0xDCFF else number

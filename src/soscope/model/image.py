@@ -1,9 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An image: one file as the loader mapped it into one process."""
+"""Images, their slots, and the base of all records.
+
+An image is one file as the loader mapped it into one process. A slot is one pointer cell that
+leads a caller's image to a function of another.
+"""
 
 from __future__ import annotations
 
-from soscope.model.record import Record
+# The base of the model's classes: it gives what a frozen dataclass gives, at no import cost.
+#
+# Two records are equal only if they are the same object. Compare `Record.values()` to compare their
+# fields.
+
+
+class Record:
+    """A plain record whose fields are its `__slots__`, in order."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def values(self) -> tuple[object, ...]:
+        """Return the fields in order; nested records are not converted."""
+        return tuple(getattr(self, name) for name in self.__slots__)
+
+    def __repr__(self) -> str:
+        """Show every field by name."""
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"{type(self).__name__}({fields})"
+
 
 # Flags of an image, with the values of `enum sosc_image_flag`.
 IMAGE_MAIN = 1
@@ -100,3 +123,155 @@ class TracedImage(Record):
     def label(self) -> str:
         """The image's name, followed by its namespace's number if that is not the program's."""
         return f"{self.name}[{self.namespace}]" if self.namespace else self.name
+
+
+# Kinds of slots, with the values of `enum sosc_slot_kind`.
+SLOT_JUMP_SLOT = 1
+SLOT_GLOB_DAT = 2  # every reference is a call or jump
+SLOT_PLT_GOT = 3  # a re-aimed .plt.got stub that goes through a GLOB_DAT
+SLOT_CALL_SITES = 4  # re-aimed call sites; there may be further calls
+SLOT_METHOD = 5  # an entry of a Python method table; `caller` is the interpreter
+SLOT_ENTRY = 6  # no cell, but the entry point of a function in `callee`; `caller` is None
+
+# Why a chosen slot is not hooked, with the values of `enum sosc_slot_refusal`.
+HOOKED = 0
+REFUSED_ADDRESS_TAKEN = 1
+REFUSED_NOT_A_CALL = 2
+REFUSED_FULL = 3
+REFUSED_WRITE = 4
+REFUSED_TEXT = 5
+REFUSED_FOREIGN = 6
+REFUSED_IN_USE = 7
+REFUSED_NO_SITE = 8
+REFUSAL_NAMES = {
+    HOOKED: "hooked",
+    REFUSED_ADDRESS_TAKEN: "address-taken",
+    REFUSED_NOT_A_CALL: "not-a-call",
+    REFUSED_FULL: "full",
+    REFUSED_WRITE: "write-refused",
+    REFUSED_TEXT: "text-refused",
+    REFUSED_FOREIGN: "foreign-value",
+    REFUSED_IN_USE: "in-use",
+    REFUSED_NO_SITE: "no-call-site",
+}
+
+# When a result counts as a failure, with the values of `enum sosc_error_rule`.
+ERROR_NONE = 0
+ERROR_INT_NEGATIVE = 1
+ERROR_LONG_NEGATIVE = 2
+ERROR_NULL = 3
+ERROR_MINUS_ONE = 4
+ERROR_INT_NONZERO = 5
+ERROR_INT_ZERO = 6
+ERROR_INT_MINUS_ONE = 7
+
+_MINUS_ONE = 0xFFFF_FFFF_FFFF_FFFF
+
+# For some rules, the bits of a result that show a failure: one of them is set in a failure, and
+# none in any other result.
+ERROR_BITS = {
+    ERROR_NONE: 0,
+    ERROR_INT_NEGATIVE: 0x8000_0000,
+    ERROR_LONG_NEGATIVE: 1 << 63,
+    ERROR_INT_NONZERO: 0xFFFF_FFFF,
+}
+
+
+def is_error(rule: int, result: int) -> bool:
+    """Return whether the 64-bit word `result` is a failure by the error rule `rule`.
+
+    The agent applies the same rules for `-c`. By an unknown rule no result is a failure.
+    """
+    if rule == ERROR_INT_NEGATIVE:
+        failed = bool(result & 0x8000_0000)
+    elif rule == ERROR_LONG_NEGATIVE:
+        failed = bool(result >> 63 & 1)
+    elif rule == ERROR_NULL:
+        failed = result == 0
+    elif rule == ERROR_MINUS_ONE:
+        failed = result == _MINUS_ONE
+    elif rule == ERROR_INT_NONZERO:
+        failed = bool(result & 0xFFFF_FFFF)
+    elif rule == ERROR_INT_ZERO:
+        failed = not result & 0xFFFF_FFFF
+    elif rule == ERROR_INT_MINUS_ONE:
+        failed = result & 0xFFFF_FFFF == 0xFFFF_FFFF
+    else:
+        failed = False
+    return failed
+
+
+class TracedSlot(Record):
+    """One pointer cell of `caller` that holds the address of a function of `callee`.
+
+    `index` counts the slots of the traced program `process`. `version` is "" if the symbol has no
+    version. `caller` or `callee` is None if the image is not known. `addr` is the run-time
+    address of the cell. `kind`, `refusal` and `error_rule` are constants of this module. `lazy`
+    is true if the slot was unbound when it was hooked. If `entry_only` is true, this function has
+    no exits. `prototype` is an index into the prototypes, None for an unknown function.
+    `function` is the run-time address that the slot held when it was hooked, and to which calls
+    go on; for a lazy slot this address leads to the resolver. If `partial` is true, code also
+    loads the function's address from the slot, and soscope does not see calls through that copy.
+    If `foreign` is true, the function is not the one that soscope's table declares, but a
+    function of the same name in another library.
+    """
+
+    __slots__ = (
+        "addr",
+        "callee",
+        "caller",
+        "entry_only",
+        "error_rule",
+        "foreign",
+        "function",
+        "index",
+        "kind",
+        "lazy",
+        "partial",
+        "process",
+        "prototype",
+        "refusal",
+        "symbol",
+        "version",
+    )
+
+    def __init__(
+        self,
+        index: int,
+        process: int,
+        symbol: str,
+        version: str,
+        caller: TracedImage | None,
+        callee: TracedImage | None,
+        addr: int,
+        kind: int,
+        refusal: int,
+        lazy: bool,
+        entry_only: bool,
+        prototype: int | None,
+        error_rule: int,
+        partial: bool = False,
+        foreign: bool = False,
+        function: int = 0,
+    ) -> None:
+        self.index = index
+        self.process = process
+        self.symbol = symbol
+        self.version = version
+        self.caller = caller
+        self.callee = callee
+        self.addr = addr
+        self.kind = kind
+        self.refusal = refusal
+        self.lazy = lazy
+        self.entry_only = entry_only
+        self.prototype = prototype
+        self.partial = partial
+        self.foreign = foreign
+        self.function = function
+        self.error_rule = error_rule
+
+    @property
+    def is_hooked(self) -> bool:
+        """Return whether soscope sees the calls through this slot."""
+        return self.refusal == HOOKED

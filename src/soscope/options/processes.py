@@ -26,7 +26,7 @@ def _is_name(word: str) -> bool:
 def _the_one(name: str) -> int:
     """Return the only process with a name."""
     # Only imported for names, as pids are part of every start.
-    from soscope.model.printable import printable
+    from soscope.model.call import printable
     from soscope.proc.named import command_line, processes_named
 
     pids = processes_named(name)

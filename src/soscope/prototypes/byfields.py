@@ -8,9 +8,16 @@ everything.
 
 from __future__ import annotations
 
-from soscope.model.capture import DATA_NULL, DATA_TRUNCATED, DATA_UNREADABLE, VALUES_ITEM
-from soscope.model.fields import RESULT, Fields, Unpacked
-from soscope.model.slot import ERROR_BITS, ERROR_NONE, is_error
+from soscope.model.call import (
+    DATA_NULL,
+    DATA_TRUNCATED,
+    DATA_UNREADABLE,
+    RESULT,
+    VALUES_ITEM,
+    Fields,
+    Unpacked,
+)
+from soscope.model.image import ERROR_BITS, ERROR_NONE, is_error
 from soscope.prototypes import conversion, escape, row, scanformat, show
 from soscope.prototypes.argument import REST, UNKNOWN_TYPE
 

@@ -11,7 +11,7 @@ import os
 import sys
 
 from soscope.errors import FormatError
-from soscope.model.slot import ERROR_NONE
+from soscope.model.image import ERROR_NONE
 from soscope.prototypes import compiled
 from soscope.wire import layout
 
@@ -19,11 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from soscope.model.call import Entry, Exit
-    from soscope.model.capture import Captured
-    from soscope.model.fields import Fields
-    from soscope.model.signature import Signature
-    from soscope.model.slot import TracedSlot
+    from soscope.model.call import Captured, Entry, Exit, Fields, Signature
+    from soscope.model.image import TracedSlot
     from soscope.prototypes.added import Added, SourceText
     from soscope.prototypes.argument import Argument
     from soscope.prototypes.byfields import Text, Texts

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from soscope.model.call import ENDED_RETURN, Exit
-from soscope.model.capture import Captured
-from soscope.model.slot import ERROR_NONE
+from soscope.model.call import ENDED_RETURN, Captured, Exit
+from soscope.model.image import ERROR_NONE
 from soscope.prototypes import row
 from soscope.prototypes.argument import REST, UNKNOWN_TYPE, Argument
 from soscope.prototypes.printer import Printer, unknown_result, unknown_words
@@ -13,7 +12,7 @@ from soscope.prototypes.show import NamedTypes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.model.fields import Fields
+    from soscope.model.call import Fields
     from soscope.prototypes.byfields import Text, Texts
 
 _LOWEST, _HIGHEST = 0x10000, 1 << 47  # range of a process's addresses

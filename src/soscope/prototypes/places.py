@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from soscope.binfmt.isa.x86 import passing
 from soscope.errors import FormatError
-from soscope.model import signature
-from soscope.model.signature import INTEGER, MEMORY, SSE, X87, Piece
+from soscope.model import call
+from soscope.model.call import INTEGER, MEMORY, SSE, X87, Piece
 from soscope.prototypes import row
 from soscope.prototypes.ctype import (
     ARRAY,
@@ -93,7 +93,7 @@ class ArgumentPlaces:
         if MEMORY in classes:
             self.integers += 1
             return row.PLACE_MEMORY, 0
-        if X87 in classes or signature.COMPLEX_X87 in classes:
+        if X87 in classes or call.COMPLEX_X87 in classes:
             return row.PLACE_RESULT, row.SECOND_X87
         integers = floats = 0
         codes = []
@@ -169,7 +169,7 @@ def classes_of(of: Type, structs: dict[str, Struct]) -> tuple[str, ...]:
     Raises FormatError if its fields are not known.
     """
     if of.kind == COMPLEX:
-        return passing.scalar_classes(signature.COMPLEX, of.size, of.text)
+        return passing.scalar_classes(call.COMPLEX, of.size, of.text)
     if passing.is_in_memory(of.size):
         return (MEMORY,)
     pieces: list[Piece] = []
@@ -209,12 +209,12 @@ def _collect(of: Type, base: int, structs: dict[str, Struct], pieces: list[Piece
     if of.kind == VOID:
         return
     kind = {
-        VECTOR: signature.VECTOR,
-        FLOAT: signature.FLOATING,
-        LONG_DOUBLE: signature.FLOATING,
-        COMPLEX: signature.COMPLEX,
+        VECTOR: call.VECTOR,
+        FLOAT: call.FLOATING,
+        LONG_DOUBLE: call.FLOATING,
+        COMPLEX: call.COMPLEX,
     }
     name = "long double" if of.kind == LONG_DOUBLE else of.text
-    classes = passing.scalar_classes(kind.get(of.kind, signature.WORD), of.size, name)
+    classes = passing.scalar_classes(kind.get(of.kind, call.WORD), of.size, name)
     alignment = of.size // 2 if of.kind == COMPLEX else of.size
     pieces.append((base, of.size, classes, alignment))

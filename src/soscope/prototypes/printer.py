@@ -6,18 +6,19 @@ from __future__ import annotations
 from math import isnan
 from struct import pack
 
-from soscope.model.call import ENDED_RETURN, Exit
-from soscope.model.capture import (
+from soscope.model.call import (
     DATA_NULL,
     DATA_TRUNCATED,
     DATA_UNREADABLE,
+    ENDED_RETURN,
     ERRNO_ITEM,
     RESULT_ITEM,
     VALUES_ITEM,
     VECTORS_ITEM,
     Captured,
+    Exit,
 )
-from soscope.model.slot import ERROR_NONE, is_error
+from soscope.model.image import ERROR_NONE, is_error
 from soscope.prototypes import conversion, escape, row, show, timeformat
 from soscope.prototypes.argument import (
     REST,
@@ -32,7 +33,7 @@ from soscope.prototypes.variadic import Listed, Variadic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.model.fields import Fields
+    from soscope.model.call import Fields
     from soscope.prototypes.byfields import Text, Texts
     from soscope.prototypes.show import Shower
 

@@ -7,7 +7,7 @@ order.
 
 from __future__ import annotations
 
-from soscope.model.capture import DATA_NULL, DATA_TRUNCATED, DATA_UNREADABLE
+from soscope.model.call import DATA_NULL, DATA_TRUNCATED, DATA_UNREADABLE
 from soscope.prototypes import row, show
 from soscope.prototypes.argument import Argument, string_argument, wide_argument
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.model.signature import (
+from soscope.model.call import (
     FLOATING,
     INTEGER,
     RECORD,

@@ -5,13 +5,7 @@ from __future__ import annotations
 
 from struct import unpack
 
-from soscope.model.capture import (
-    DATA_NULL,
-    DATA_TRUNCATED,
-    DATA_UNREADABLE,
-    VALUES_ITEM,
-    Captured,
-)
+from soscope.model.call import DATA_NULL, DATA_TRUNCATED, DATA_UNREADABLE, VALUES_ITEM, Captured
 from soscope.prototypes import conversion, escape, row, scanformat, show
 from soscope.prototypes.argument import Argument, string_argument, wide_argument
 from soscope.prototypes.longdouble import long_double

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from soscope.model.capture import DATA_BYTES, STACK_ITEM
+from soscope.model.call import DATA_BYTES, STACK_ITEM
 from soscope.recording.names import RecordedProgram
 from soscope.wire import layout
 

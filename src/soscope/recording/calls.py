@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from soscope.errors import SoscopeError
-from soscope.model.slot import TracedSlot
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
+from soscope.model.image import TracedSlot
 from soscope.recording.columns import ENDED, Columns
 from soscope.recording.names import Programs
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 
-from soscope.model.capture import (
+from soscope.model.call import (
     DATA_BYTES,
     DATA_FLOATS,
     DATA_STACK,

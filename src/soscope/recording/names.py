@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import os
 
-from soscope.model.delays import Delays
-from soscope.model.image import IMAGE_CLOSED, TracedImage
-from soscope.model.slot import HOOKED, SLOT_JUMP_SLOT, TracedSlot
+from soscope.model.call import Delays
+from soscope.model.image import HOOKED, IMAGE_CLOSED, SLOT_JUMP_SLOT, TracedImage, TracedSlot
 from soscope.recording import format as form
 from soscope.recording.clock import Clock
 from soscope.recording.moves import Moves, in_image, with_image

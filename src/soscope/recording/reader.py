@@ -15,9 +15,8 @@ from typing import Any, Self
 
 from soscope.binfmt.kinds import kind_of
 from soscope.errors import FormatError, RecordingError
-from soscope.model.image import TracedImage
-from soscope.model.slot import TracedSlot
-from soscope.model.stats import Stats
+from soscope.model.call import Stats
+from soscope.model.image import TracedImage, TracedSlot
 from soscope.recording import format as form
 from soscope.recording import sumsblock
 from soscope.recording.clock import Clock

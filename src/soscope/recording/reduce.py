@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from soscope.model.stats import Stats
+from soscope.model.call import Stats
 from soscope.recording.arrays import Booleans, Integers
 from soscope.recording.durations import Durations
 from soscope.recording.matched import Matched

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import struct
 
-from soscope.model.capture import (
+from soscope.model.call import (
     DATA_BYTES,
     DATA_FLOATS,
     DATA_STACK,
     DATA_STRING,
     DATA_WORD_AT,
     DATA_WORDS,
+    RESULT,
+    Fields,
+    Unpacked,
 )
-from soscope.model.fields import RESULT, Fields, Unpacked
 from soscope.recording.captures import packed
 from soscope.recording.units import KIND
 from soscope.wire import layout

@@ -7,8 +7,7 @@ which they were written.
 
 from __future__ import annotations
 
-from soscope.model.call import ProcessExit, ProcessStart, Signal
-from soscope.model.stats import Stats
+from soscope.model.call import ProcessExit, ProcessStart, Signal, Stats
 
 Told = Signal | ProcessStart | ProcessExit
 

@@ -7,7 +7,7 @@ Until then they are kept as bytes, as a ring full of them would be two million o
 from __future__ import annotations
 
 from soscope.model.call import WholeCall
-from soscope.model.slot import ERROR_BITS, is_error
+from soscope.model.image import ERROR_BITS, is_error
 from soscope.recording import pairing, runs
 from soscope.recording.names import NO_SLOT, RecordedProgram
 from soscope.recording.overhead import Overhead

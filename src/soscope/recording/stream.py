@@ -21,6 +21,8 @@ from soscope.model.call import (
     ENDED_LOST,
     ENDED_RETURN,
     ENDED_UNWOUND,
+    NOTHING,
+    Captured,
     Dropped,
     Entry,
     Event,
@@ -30,8 +32,7 @@ from soscope.model.call import (
     Signal,
     Stretch,
 )
-from soscope.model.capture import NOTHING, Captured
-from soscope.model.slot import is_error
+from soscope.model.image import is_error
 from soscope.recording import pairing
 from soscope.recording.captures import captured
 from soscope.recording.clock import SPACING, Clock

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from soscope.model import slot as rules
+from soscope.model import image as rules
 from soscope.recording.arrays import Booleans, Integers, Words
 from soscope.recording.clock import Clock
 from soscope.recording.gather import Run

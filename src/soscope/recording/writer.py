@@ -15,7 +15,7 @@ import sys
 import time
 
 from soscope.errors import RecordingError
-from soscope.model.stats import Stats
+from soscope.model.call import Stats
 from soscope.recording import format as form
 from soscope.recording import userfile
 from soscope.recording.behind import Behind

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.control.costwords import time_text
-from soscope.model.delays import Delays
+from soscope.model.call import Delays
 from soscope.report.words import plural
 
 _LITTLE = 0.01  # share of the traced time that is worth a line

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.frames.cppnames import CppNames
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
 
 
 def frame_text(frame: StackFrame, names: CppNames) -> str:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.model.record import Record
+from soscope.model.image import Record
 from soscope.report.words import UNTOLD
 
 TYPE_CHECKING = False

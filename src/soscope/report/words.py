@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.model.stats import is_told
+from soscope.model.call import is_told
 from soscope.proc.signals import signal_name
 
 STATIC_KINDS = ("static", "static-pie")  # kinds of static programs, in the words of `model.filemap`

@@ -11,9 +11,8 @@ import os
 import time
 
 from soscope.errors import FormatError, NoSharedMemory
-from soscope.model.image import TracedImage
-from soscope.model.slot import TracedSlot
-from soscope.model.stats import Stats
+from soscope.model.call import Stats
+from soscope.model.image import TracedImage, TracedSlot
 from soscope.wire import countarrays, layout, records, sharedfile
 from soscope.wire.countarrays import CountArrays
 from soscope.wire.futex import wake

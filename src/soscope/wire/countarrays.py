@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from soscope.model.stats import Stats
+    from soscope.model.call import Stats
     from soscope.wire.plan import Plan
 
 

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.model.image import IMAGE_MAIN, TracedImage
-from soscope.model.slot import TracedSlot
+from soscope.model.image import IMAGE_MAIN, TracedImage, TracedSlot
 from soscope.wire import layout
 
 TYPE_CHECKING = False  # typing is slow to import

@@ -13,7 +13,7 @@ from soscope.instruments.prof.model import (
     ProfSums,
     ProfThread,
 )
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
 
 COMMAND = ["/usr/bin/python3", "run.py"]
 WORK, MATH = "/usr/lib/libwork.so", "/usr/lib/libmath.so"

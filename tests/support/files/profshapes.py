@@ -14,7 +14,7 @@ from soscope.instruments.prof.model import (
     ProfSums,
     ProfThread,
 )
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
 
 # names from the outermost on, calls, nanoseconds in the last one alone
 Way = tuple[tuple[str, ...], int, int]

@@ -11,7 +11,7 @@ from pathlib import Path
 from soscope.binfmt.elf.image import ElfImage
 from soscope.live.names.dwarfnames import DwarfNames
 from soscope.live.names.staticnames import ImageNames
-from soscope.model.signature import Signature
+from soscope.model.call import Signature
 from tests.support.files.elffiles import build_id
 
 

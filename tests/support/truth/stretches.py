@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from soscope.model.call import ENDED_RETURN, Entry, Event, Exit, Stretch
-from soscope.model.capture import NOTHING
+from soscope.model.call import ENDED_RETURN, NOTHING, Entry, Event, Exit, Stretch
 from soscope.recording.captures import captured
 
 Row = tuple[object, ...]

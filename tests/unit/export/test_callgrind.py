@@ -13,7 +13,7 @@ import pytest
 from soscope.export import callgrind
 from soscope.export.settings import ExportSettings
 from soscope.instruments.prof.model import Profile, ProfSample
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
 from tests.support.files import profiles
 from tests.support.machines.tools import need
 from tests.support.processes.run import run

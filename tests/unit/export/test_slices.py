@@ -12,7 +12,7 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 from soscope.export import chrome, perfetto
 from soscope.export.settings import ExportSettings
 from soscope.instruments.prof.model import Profile, ProfSample
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
 from tests.support.files import profiles
 from tests.support.files.profiles import SEEN, WAYS
 

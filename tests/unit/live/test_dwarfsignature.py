@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from soscope.binfmt.dwarf import DwarfError
-from soscope.model.signature import INTEGER, MEMORY, SSE
+from soscope.model.call import INTEGER, MEMORY, SSE
 from tests.support.files.elffiles import built, run, split
 from tests.support.machines.tools import need
 from tests.support.targets.build import made_in

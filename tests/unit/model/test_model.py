@@ -9,12 +9,9 @@ import pkgutil
 import pytest
 
 import soscope
-from soscope.model import slot
-from soscope.model.call import Dropped, Signal
-from soscope.model.capture import NOTHING, Captured
-from soscope.model.image import IMAGE_MAIN, TracedImage
-from soscope.model.record import Record
-from soscope.model.slot import TracedSlot, is_error
+from soscope.model import image as slot
+from soscope.model.call import NOTHING, Captured, Dropped, Signal
+from soscope.model.image import IMAGE_MAIN, Record, TracedImage, TracedSlot, is_error
 
 
 def image(flags: int = 0) -> TracedImage:

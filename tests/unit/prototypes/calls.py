@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from soscope.model.call import ENDED_RETURN, Exit
-from soscope.model.capture import DATA_BYTES, DATA_STRING, NOTHING, Captured
-from soscope.model.slot import TracedSlot
+from soscope.model.call import DATA_BYTES, DATA_STRING, ENDED_RETURN, NOTHING, Captured, Exit
+from soscope.model.image import TracedSlot
 from soscope.prototypes.capture import CapturePrograms
 from soscope.prototypes.constants import ConstantSets
 from soscope.prototypes.describe import Description

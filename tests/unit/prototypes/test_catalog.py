@@ -14,7 +14,7 @@ from resource import RLIMIT_CORE
 import pytest
 
 from soscope.errors import FormatError
-from soscope.model.capture import DATA_BYTES
+from soscope.model.call import DATA_BYTES
 from soscope.prototypes import build, catalog, compiled, load, row
 from soscope.prototypes.constants import ConstantSets, flag_text, number_of
 from soscope.prototypes.errnos import ERRNOS

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.model.signature import FLOATING, RECORD, VOID, WORD
+from soscope.model.call import FLOATING, RECORD, VOID, WORD
 from soscope.prototypes import build, load
 from soscope.prototypes.parser import Declarations
 from tests.support.machines import tools

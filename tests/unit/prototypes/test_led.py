@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 
-from soscope.model.capture import DATA_BYTES, DATA_STRING, RESULT_ITEM
+from soscope.model.call import DATA_BYTES, DATA_STRING, RESULT_ITEM
 from soscope.prototypes.ctype import Struct
 from soscope.prototypes.parser import Declarations
 from soscope.prototypes.records import tables

@@ -7,15 +7,17 @@ import struct
 
 import pytest
 
-from soscope.model.call import ENDED_KILLED, ENDED_UNWOUND, Entry
-from soscope.model.capture import (
+from soscope.model.call import (
     DATA_BYTES,
     DATA_NULL,
     DATA_STRING,
     DATA_TRUNCATED,
     DATA_UNREADABLE,
+    ENDED_KILLED,
+    ENDED_UNWOUND,
     ERRNO_ITEM,
     Captured,
+    Entry,
 )
 from soscope.prototypes.printer import unknown_result, unknown_words
 from tests.unit.prototypes.calls import WORD, at_entry, at_exit, printer, texts

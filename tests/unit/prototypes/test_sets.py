@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from soscope.errors import FormatError
-from soscope.model.capture import DATA_BYTES, DATA_TRUNCATED, DATA_WORD_AT
+from soscope.model.call import DATA_BYTES, DATA_TRUNCATED, DATA_WORD_AT
 from soscope.prototypes.printer import Printer
 from soscope.prototypes.show import NamedTypes, descriptor_set, signal_set
 from soscope.wire import layout

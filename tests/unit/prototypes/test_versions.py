@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from soscope.model.slot import TracedSlot
+from soscope.model.image import TracedSlot
 from soscope.prototypes import load
 from soscope.prototypes.added import USER, SourceText
 from soscope.prototypes.catalog import Prototypes

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.model.capture import DATA_BYTES, DATA_STRING, DATA_TRUNCATED, VALUES_ITEM
+from soscope.model.call import DATA_BYTES, DATA_STRING, DATA_TRUNCATED, VALUES_ITEM
 from soscope.wire import layout
 from tests.unit.prototypes.calls import at_entry, at_exit, printer, programs, texts
 

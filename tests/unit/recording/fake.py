@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import struct
 
-from soscope.model.slot import is_error
+from soscope.model.image import is_error
 from soscope.recording.clock import Sampler
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from soscope.model.call import Entry, Exit, ProcessExit, ProcessStart
-from soscope.model.slot import is_error
+from soscope.model.image import is_error
 from soscope.recording import gather, spans, stream
 from soscope.recording.columns import ENDED, Columns, batches, columns
 from soscope.recording.feed import Feed

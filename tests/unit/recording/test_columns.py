@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soscope.model.call import Exit, ProcessExit, ProcessStart
-from soscope.model.slot import is_error
+from soscope.model.image import is_error
 from soscope.recording.columns import columns
 from soscope.recording.reader import RecordingFile
 from soscope.recording.stream import events

@@ -10,6 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from soscope.model.call import (
+    DATA_NULL,
+    DATA_STRING,
+    RESULT_ITEM,
     Dropped,
     Entry,
     Event,
@@ -19,7 +22,6 @@ from soscope.model.call import (
     Signal,
     Stretch,
 )
-from soscope.model.capture import DATA_NULL, DATA_STRING, RESULT_ITEM
 from soscope.recording import drain as drain_module
 from soscope.recording.feed import Feed
 from soscope.recording.stream import HOLD, Stream

@@ -10,7 +10,7 @@ from soscope.instruments.mem.diff import BLOCKS, MemDiff, MemSide, MemSums
 from soscope.instruments.mem.groups import LINE, groups_of
 from soscope.instruments.mem.model import COMPLETE, MemReport, NativeRow, NativeTotals
 from soscope.live.names.demangle import Demangler, NoDemangler
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
 from soscope.report.mem import diff, flame, groups, text
 
 LINKED, WRITTEN = "_ZN2ns3Foo3barEiPKc", "ns::Foo::bar"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.model import capture, image, slot
+from soscope.model import call, image
 from soscope.wire import blocklayout, layout, objectlayout, proflayout, tallylayout
 from tests.support.machines.tools import need
 from tests.support.targets.build import made_in
@@ -150,8 +150,8 @@ def test_python_has_no_struct_of_its_own() -> None:
     ("module", "prefixes"),
     [
         (image, ("IMAGE_",)),
-        (slot, ("SLOT_", "HOOKED", "REFUSED_", "ERROR_")),
-        (capture, ("DATA_",)),
+        (image, ("SLOT_", "HOOKED", "REFUSED_", "ERROR_")),
+        (call, ("DATA_",)),
     ],
 )
 def test_the_model_uses_the_same_values(module: object, prefixes: tuple[str, ...]) -> None:

@@ -11,7 +11,7 @@ from soscope.control.remote.watch import Armed
 from soscope.entry.breakpoint.frames import Frame, OpenFrames
 from soscope.entry.native.threads import NativeTask, NativeThreads
 from soscope.entry.native.traps import Trap, Traps
-from soscope.model.slot import ERROR_LONG_NEGATIVE, ERROR_MINUS_ONE, ERROR_NONE, is_error
+from soscope.model.image import ERROR_LONG_NEGATIVE, ERROR_MINUS_ONE, ERROR_NONE, is_error
 from soscope.wire import layout
 from soscope.wire.recorder import Recorder
 

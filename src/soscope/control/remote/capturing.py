@@ -14,7 +14,7 @@ from soscope.control.remote.led import NOTHING_LED, Led
 from soscope.control.remote.records import PassedRecord
 from soscope.control.remote.relaid import AS_IT_IS, Relaying
 from soscope.entry.remote.convention import LONG_DOUBLE_POINTER, Convention
-from soscope.model.capture import (
+from soscope.model.call import (
     DATA_BYTES,
     DATA_FLOATS,
     DATA_NULL,

@@ -35,7 +35,7 @@ from soscope.entry.remote.stops import RemoteStop
 from soscope.entry.remote.stub import RemoteStub
 from soscope.entry.remote.turnstile import Turnstile
 from soscope.errors import RemoteError
-from soscope.model.slot import ERROR_LONG_NEGATIVE, ERROR_MINUS_ONE, is_error
+from soscope.model.image import ERROR_LONG_NEGATIVE, ERROR_MINUS_ONE, is_error
 from soscope.wire import layout
 from soscope.wire.recorder import Recorder
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.control.remote.passing import PassedArguments
 from soscope.control.remote.relaid import AS_IT_IS, Planner, Relaying
-from soscope.model.capture import RESULT_ITEM
+from soscope.model.call import RESULT_ITEM
 from soscope.prototypes import row
 
 _Choice = tuple[row.Conditions, Relaying | None]

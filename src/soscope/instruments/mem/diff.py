@@ -10,8 +10,8 @@ from typing import Any
 
 from soscope.errors import RecordingError
 from soscope.instruments.mem.model import COMPLETE, SCHEMA, MemReport
-from soscope.model.record import Record
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
+from soscope.model.image import Record
 from soscope.recording.side import document_of, document_text, number_of, text_of
 
 OBJECTS, BLOCKS = "objects", "blocks"

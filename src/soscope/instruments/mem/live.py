@@ -15,7 +15,7 @@ from soscope.proc.status import read_status
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.mem.diff import Place
-    from soscope.model.stackframe import StackFrame
+    from soscope.model.call import StackFrame
 
 WINDOW = 60.0  # seconds that a rate covers
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -12,7 +12,7 @@ from soscope.instruments.mem.live import WINDOW, Growth
 from soscope.instruments.mem.model import MemReport
 from soscope.instruments.mem.report import report_of
 from soscope.live.process import Process
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
 from soscope.recording.reader import RecordingFile
 
 _NS = 1_000_000_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from soscope.control.cost import Price
 from soscope.control.outcome import ChildPrograms
-from soscope.model.record import Record
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
+from soscope.model.image import Record
 
 SCHEMA = "soscope/mem-report/1"  # schema of a report as a JSON document
 

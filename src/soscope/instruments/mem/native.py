@@ -30,7 +30,7 @@ from soscope.instruments.mem.model import (
 )
 from soscope.instruments.mem.rates import Rates
 from soscope.instruments.mem.sampled import half_width
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
 from soscope.recording.reader import RecordingFile
 
 # program, pid, api, the words of a stack

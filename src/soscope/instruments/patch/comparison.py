@@ -20,7 +20,7 @@ from soscope.errors import SoscopeError
 from soscope.instruments.patch.signature import misfit
 from soscope.live.names.dwarfnames import DwarfNames
 from soscope.live.names.staticnames import ImageNames
-from soscope.model.signature import Signature
+from soscope.model.call import Signature
 from soscope.prototypes import Prototypes
 
 TYPE_CHECKING = False

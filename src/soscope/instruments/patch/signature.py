@@ -15,7 +15,7 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
 from soscope.control.patch import Replacement
 from soscope.errors import SoscopeError, UsageError
-from soscope.model.signature import INTEGER, MEMORY, RECORD, VOID, WORD, PassedType, Signature
+from soscope.model.call import INTEGER, MEMORY, RECORD, VOID, WORD, PassedType, Signature
 from soscope.prototypes import Prototypes, load
 from soscope.wire import layout
 

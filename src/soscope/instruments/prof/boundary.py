@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.control.cost import Price
     from soscope.control.outcome import ProgramOutcome
-    from soscope.model.stats import Stats
+    from soscope.model.call import Stats
 
 COUNT, TIME = "count", "time"
 WAYS = (COUNT, TIME)

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 
 from soscope.instruments.prof.recordednames import RecordedNames
 from soscope.instruments.prof.sums import ArcSums
-from soscope.model.image import IMAGE_CLOSED, IMAGE_METHODS_UNSEEN
-from soscope.model.slot import SLOT_METHOD, TracedSlot
+from soscope.model.image import IMAGE_CLOSED, IMAGE_METHODS_UNSEEN, SLOT_METHOD, TracedSlot
 from soscope.recording.names import NO_SLOT, RecordedProgram
 from soscope.recording.reader import RecordingFile
 from soscope.wire import layout

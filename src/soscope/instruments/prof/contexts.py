@@ -17,8 +17,8 @@ from soscope.instruments.prof.flat import (
     thread_frame,
 )
 from soscope.instruments.prof.model import NOBODY, Profile
-from soscope.model.record import Record
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
+from soscope.model.image import Record
 
 # Tells whether a frame's function is one of the wanted functions.
 Matches = Callable[[StackFrame], bool]

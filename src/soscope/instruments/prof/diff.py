@@ -16,9 +16,8 @@ from soscope.instruments.prof.flat import (
     sample_rows,
 )
 from soscope.instruments.prof.model import COMPLETE, SCHEMA, STATES
-from soscope.model.record import Record
-from soscope.model.stackframe import StackFrame
-from soscope.model.stats import importance
+from soscope.model.call import StackFrame, importance
+from soscope.model.image import Record
 from soscope.recording.side import document_of, document_text, number_of, text_of
 
 TIMES = "times"  # times of calls; the others are CALLS and SAMPLES

@@ -7,9 +7,8 @@ import os
 from collections.abc import Hashable, Iterable
 
 from soscope.instruments.prof.model import ProfFunction, Profile, ProfSample
-from soscope.model.record import Record
-from soscope.model.stackframe import StackFrame
-from soscope.model.stats import importance, is_told
+from soscope.model.call import StackFrame, importance, is_told
+from soscope.model.image import Record
 
 CALLS, SAMPLES = "calls", "samples"
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from soscope.model.record import Record
+from soscope.model.image import Record
 from soscope.recording.names import RecordedProgram
 from soscope.recording.reader import RecordingFile
 from soscope.recording.sink import Sink, Stop

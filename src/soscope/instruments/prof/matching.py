@@ -10,7 +10,7 @@ from soscope.instruments.prof.contexts import Matches
 from soscope.instruments.prof.flat import frame_of, function_name, image_name
 from soscope.instruments.prof.model import Profile
 from soscope.live.names.demangle import plain_name
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
 from soscope.select.automaton import Automaton, compile_glob
 
 _NEAR = 3  # similar names in a hint

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from soscope.control.cost import Price
 from soscope.control.outcome import ChildPrograms
-from soscope.model.delays import Delays
-from soscope.model.record import Record
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import Delays, StackFrame
+from soscope.model.image import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

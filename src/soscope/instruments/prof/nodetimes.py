@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import sqrt
 
 from soscope.instruments.prof.tree import CallNode, ReportedCalls, ThreadCalls
-from soscope.model.record import Record
+from soscope.model.image import Record
 
 _FEW = 30  # with fewer calls, a mean tells little
 

@@ -10,7 +10,7 @@ from soscope.frames.evaluator import NO_PART, Evaluator
 from soscope.frames.interpreted import mix
 from soscope.instruments.prof.model import HOOKS, Profile, ProfSample, ProfThread
 from soscope.instruments.prof.naming import UNKNOWN, ImageFunctions
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

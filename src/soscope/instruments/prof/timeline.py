@@ -8,7 +8,7 @@ and is counted in `overlapping`.
 
 from __future__ import annotations
 
-from soscope.model.record import Record
+from soscope.model.image import Record
 from soscope.wire import layout
 
 TYPE_CHECKING = False

@@ -6,7 +6,7 @@ Times are measured ticks of the processor's clock, including the time of the hoo
 
 from __future__ import annotations
 
-from soscope.model.record import Record
+from soscope.model.image import Record
 from soscope.wire import proflayout
 from soscope.wire.proflayout import PROF, PROF_COST, PROF_FRAME, PROF_NODE, PROF_TABLE
 

@@ -14,7 +14,7 @@ from soscope.model.image import IMAGE_MAIN
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.trace.outcome import TraceOutcome
-    from soscope.model.slot import TracedSlot
+    from soscope.model.image import TracedSlot
 
 _FUNCTIONS = (elf.STT_FUNC, elf.STT_GNU_IFUNC)
 

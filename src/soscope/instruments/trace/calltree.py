@@ -5,9 +5,17 @@ from __future__ import annotations
 
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.nesting import Nesting
-from soscope.model.call import ENDED_RETURN, Entry, Event, Exit, ProcessExit, ProcessStart, Stretch
-from soscope.model.slot import ERROR_NONE, TracedSlot, is_error
-from soscope.model.stats import importance
+from soscope.model.call import (
+    ENDED_RETURN,
+    Entry,
+    Event,
+    Exit,
+    ProcessExit,
+    ProcessStart,
+    Stretch,
+    importance,
+)
+from soscope.model.image import ERROR_NONE, TracedSlot, is_error
 
 MOST = 1 << 18  # call paths that are told apart; new ones beyond that are added up as one
 

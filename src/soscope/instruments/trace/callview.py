@@ -6,9 +6,8 @@ from __future__ import annotations
 from os.path import normpath
 
 from soscope.instruments.trace.choice import OF_END
-from soscope.model.call import ENDED_RETURN, Entry, Exit, Stretch, WholeCall
-from soscope.model.capture import NOTHING
-from soscope.model.slot import TracedSlot, is_error
+from soscope.model.call import ENDED_RETURN, NOTHING, Entry, Exit, Stretch, WholeCall
+from soscope.model.image import TracedSlot, is_error
 from soscope.prototypes import row
 from soscope.recording.captures import captured
 from soscope.select.where import Address

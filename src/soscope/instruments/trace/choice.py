@@ -8,7 +8,7 @@ entry of a call, neither its result nor its duration is known.
 from __future__ import annotations
 
 from soscope.model.call import ENDED_RETURN, Entry, Exit
-from soscope.model.slot import TracedSlot, is_error
+from soscope.model.image import TracedSlot, is_error
 from soscope.select.filter import Selection, chooses, rules_matched
 
 TYPE_CHECKING = False

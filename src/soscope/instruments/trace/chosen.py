@@ -20,7 +20,7 @@ from soscope.model.call import (
     Stretch,
     WholeCall,
 )
-from soscope.model.slot import TracedSlot
+from soscope.model.image import TracedSlot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,9 +12,17 @@ import os
 from os.path import isabs, join, normpath, realpath
 from struct import unpack_from
 
-from soscope.model.call import ENDED_RETURN, Entry, Event, Exit, ProcessExit, ProcessStart
-from soscope.model.capture import DATA_NULL, DATA_UNREADABLE
-from soscope.model.slot import is_error
+from soscope.model.call import (
+    DATA_NULL,
+    DATA_UNREADABLE,
+    ENDED_RETURN,
+    Entry,
+    Event,
+    Exit,
+    ProcessExit,
+    ProcessStart,
+)
+from soscope.model.image import is_error
 from soscope.prototypes import escape, row
 
 TYPE_CHECKING = False

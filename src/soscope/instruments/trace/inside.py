@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.model.image import TracedImage
-from soscope.model.slot import SLOT_METHOD, TracedSlot
+from soscope.model.image import SLOT_METHOD, TracedImage, TracedSlot
 from soscope.select.filter import Selection, chooses, compile_symbol
 from soscope.wire import layout
 

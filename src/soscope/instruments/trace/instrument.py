@@ -20,8 +20,7 @@ from soscope.instruments.trace.settings import (
     MODE_TRACE,
     TraceSettings,
 )
-from soscope.model.call import Event, calls_in
-from soscope.model.delays import Delays
+from soscope.model.call import Delays, Event, calls_in
 from soscope.prototypes import load
 from soscope.recording.sink import Sink
 from soscope.select.filter import compile_selection
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
         TraceOutcome,
         TraceProgramOutcome,
     )
-    from soscope.model.stats import Stats
+    from soscope.model.call import Stats
     from soscope.recording.stream import Stream
 
 _SLICE = 2000  # events passed to the listener between looks at the target

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from soscope.frames.ofcalls import CallFrames
-    from soscope.model.stackframe import StackFrame
+    from soscope.model.call import StackFrame
     from soscope.recording.names import Programs
     from soscope.select.filter import Selection
 

@@ -12,12 +12,11 @@ from soscope.errors import RecordingError
 from soscope.instruments.trace.replay import Replay
 from soscope.instruments.trace.settings import MODE_TRACE
 from soscope.instruments.trace.summary import SummaryRow, rows_of
-from soscope.model.image import TracedImage
-from soscope.model.slot import TracedSlot
+from soscope.model.image import TracedImage, TracedSlot
 
 if TYPE_CHECKING:
     from soscope.frames.ofcalls import CallFrames
-    from soscope.model.stats import Stats
+    from soscope.model.call import Stats
     from soscope.recording.calls import Calls
     from soscope.recording.columns import Columns
 
@@ -92,7 +91,7 @@ class Recording:
 
     @property
     def slots(self) -> list[TracedSlot]:
-        """Return the slots of all programs (fields: see model/slot.py). Raises RecordingError.
+        """Return the slots of all programs (fields: see model/image.py). Raises RecordingError.
 
         >>> sorted(slot.symbol for slot in soscope.open("run.sosr").slots if "read" in slot.symbol)
         ['__freading', 'read']

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from soscope.control import outcome as session
 from soscope.control.cost import Price
-from soscope.model.delays import Delays
+from soscope.model.call import Delays, Stats, add
 from soscope.model.image import (
     IMAGE_LATE,
     IMAGE_METHODS_UNSEEN,
     IMAGE_UNREADABLE,
     IMAGE_WRITE_REFUSED,
     TracedImage,
+    TracedSlot,
 )
-from soscope.model.slot import TracedSlot
-from soscope.model.stats import Stats, add
 from soscope.select.filter import Selection
 
 STOPPED_CUT = "cut"  # a recording that ends in the middle: damaged, or soscope was killed

@@ -20,8 +20,7 @@ from soscope.instruments.trace.outcome import (
 )
 from soscope.instruments.trace.settings import INSTRUMENTS, MODE_TRACE
 from soscope.instruments.trace.stackremarks import recorded_remarks, stack_remarks
-from soscope.model.call import calls_in
-from soscope.model.stats import Stats
+from soscope.model.call import Stats, calls_in
 from soscope.prototypes import Prototypes, load
 from soscope.recording.names import RecordedProgram
 from soscope.recording.reader import RecordingFile

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from soscope.model.slot import ERROR_NONE, TracedSlot
-from soscope.model.stats import Cell, importance, is_told
+from soscope.model.call import Cell, importance, is_told
+from soscope.model.image import ERROR_NONE, TracedSlot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

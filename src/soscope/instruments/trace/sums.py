@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 from soscope.instruments.trace.listener import Listener
-from soscope.model.call import ENDED_RETURN, Entry, Event, Exit, Stretch
-from soscope.model.slot import TracedSlot, is_error
-from soscope.model.stats import Stats
+from soscope.model.call import ENDED_RETURN, Entry, Event, Exit, Stats, Stretch
+from soscope.model.image import TracedSlot, is_error
 from soscope.recording.durations import class_of
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from soscope.instruments.trace.choice import Choice, slot_is_chosen
 from soscope.instruments.trace.listener import Listener
 from soscope.model.call import Entry, Event, Exit, ProcessStart, Stretch
-from soscope.model.slot import TracedSlot
+from soscope.model.image import TracedSlot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from soscope.live.names.staticnames import ImageNames, open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.model.signature import Signature
+    from soscope.model.call import Signature
 
 _SECONDS = 2.0  # seconds for one image's DWARF in one query
 _MAX_STRINGS = 1 << 28

@@ -20,7 +20,7 @@ from soscope.live.python.lines import LineTable
 from soscope.live.python.offsets import BYTE_INDEX, NOTHING, POINTER
 from soscope.live.python.strings import read_bytes, read_str
 from soscope.live.python.threads import thread_states, word_at
-from soscope.model.stackframe import OwnFrame
+from soscope.model.call import OwnFrame
 
 _PAGE = 4096
 _TAGS = 7

@@ -30,7 +30,7 @@ from soscope.live.ruby.layout import (
     METHOD_ENTRY,
     SVAR,
 )
-from soscope.model.stackframe import OwnFrame
+from soscope.model.call import OwnFrame
 
 _CONTEXT = Struct("<3Q")  # stack, its size in words, control frame
 _MOST_WORDS = 1 << 27  # words of a stack

@@ -12,7 +12,7 @@ from soscope.inspect.audit.machine import (
     VECTOR_COUNT,
 )
 from soscope.inspect.audit.shape import PROFILE, RESOLVE, TLSDESC
-from soscope.model.printable import printable
+from soscope.model.call import printable
 from soscope.report.words import plural
 
 _NAME = 10  # columns before the text

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.model.printable import printable
+from soscope.model.call import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.inspect.check.check import Checked
 from soscope.inspect.check.fault import FAULT
-from soscope.model.printable import printable
+from soscope.model.call import printable
 from soscope.report.words import plural
 
 

@@ -11,7 +11,7 @@ from soscope.inspect.doctor.doctor import Diagnosis
 from soscope.inspect.doctor.finding import INFO, LIMITED, MISSING, OK, Finding
 from soscope.inspect.doctor.images import HOOKED, ImageReport
 from soscope.inspect.doctor.subject import Subject
-from soscope.model.printable import printable
+from soscope.model.call import printable
 
 _MARKS = {OK: "ok", LIMITED: "part", MISSING: "NO", INFO: "-"}
 _NAME = 26  # columns of a finding's name

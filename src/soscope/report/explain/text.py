@@ -17,8 +17,8 @@ from soscope.inspect.explain.model import (
     Step,
 )
 from soscope.inspect.explain.resolvers import NEVER_LAZY, Resolver, laziness_of
+from soscope.model.call import printable
 from soscope.model.filemap import LAZY, MACHO, UNBOUND
-from soscope.model.printable import printable
 from soscope.report.words import STATIC_KINDS, STRAIGHT
 
 NARROW = 100  # columns below which columns are not placed side by side

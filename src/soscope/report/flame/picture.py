@@ -10,7 +10,7 @@ from __future__ import annotations
 import colorsys
 import zlib
 
-from soscope.model.printable import printable
+from soscope.model.call import printable
 from soscope.report.flame.tree import FlameGraph, FlameNode
 from soscope.report.picture import escaped, shortened
 from soscope.report.words import plural

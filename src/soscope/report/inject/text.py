@@ -12,7 +12,7 @@ from soscope.instruments.inject.sweep.result import (
     WORST_FIRST,
     shell_words,
 )
-from soscope.model.printable import printable
+from soscope.model.call import printable
 from soscope.proc.reasons import NOT_FOLLOWED
 from soscope.proc.signals import signal_name
 from soscope.report.words import plural

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from soscope.linker.image import Image, Slot
+from soscope.model.call import printable
 from soscope.model.filemap import Stub, Symbol
-from soscope.model.printable import printable
 from soscope.report.words import STATIC_KINDS, STRAIGHT
 
 _SLOTS = ("SLOT", "SECTION", "KIND", "BINDING", "STUBS", "SYMBOL", "PROVIDER")

@@ -9,7 +9,7 @@ from soscope.inspect.map.processmap import ProcessMap
 from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.slots.bindings import HOOKED, INTERPOSED
 from soscope.live.slots.row import SlotRow
-from soscope.model.printable import printable
+from soscope.model.call import printable
 from soscope.proc.maps import Mapping
 from soscope.report.words import plural
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shlex
 
 from soscope.frames.cppnames import CppNames
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
 from soscope.report.frametext import frame_text
 from soscope.report.markdown.nextsteps import steps
 from soscope.report.markdown.values import NONE, label, quoted, value_text

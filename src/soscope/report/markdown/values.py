@@ -7,7 +7,7 @@ line of their own, and readers can tell them from soscope's words.
 
 from __future__ import annotations
 
-from soscope.model.printable import printable
+from soscope.model.call import printable
 
 NONE = "-"
 _LONGEST = 300  # characters of a string, at most

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.frames.cppnames import CppNames
-from soscope.model.printable import printable
+from soscope.model.call import printable
 from soscope.report.jsontext import json_document
 from soscope.report.mem.text import ROWS, size_text
 from soscope.report.words import plural

@@ -7,7 +7,7 @@ import os
 
 from soscope.frames.cppnames import CppNames
 from soscope.instruments.mem.model import MemReport, NativeRow, Survivor
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
 from soscope.report.flame import page as flamepage
 from soscope.report.flame import picture
 from soscope.report.flame.tree import FlameGraph, FlameNode, Frame

@@ -8,7 +8,7 @@ import datetime as dt
 from soscope.frames.cppnames import CppNames
 from soscope.instruments.mem.groups import THREAD, TIME, Group
 from soscope.instruments.mem.model import MemReport
-from soscope.model.printable import printable
+from soscope.model.call import printable
 from soscope.report.mem.text import size_text, state_lines
 
 _NS = 1_000_000_000

@@ -15,7 +15,7 @@ from soscope.instruments.mem.model import (
     Survivor,
     Younger,
 )
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
 from soscope.report.jsontext import json_document
 
 

@@ -7,7 +7,7 @@ import shlex
 
 from soscope.frames.cppnames import CppNames
 from soscope.instruments.mem.diff import BLOCKS, OBJECTS
-from soscope.model.printable import printable
+from soscope.model.call import printable
 from soscope.report.jsontext import json_document
 from soscope.report.mem.json import frame_member
 from soscope.report.mem.text import ROWS, size_text

@@ -17,7 +17,7 @@ from soscope.instruments.mem.refs.model import (
     HolderStep,
     RefsReport,
 )
-from soscope.model.printable import printable
+from soscope.model.call import printable
 from soscope.report.jsontext import json_document
 from soscope.report.words import plural
 

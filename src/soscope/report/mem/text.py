@@ -13,7 +13,7 @@ from soscope.instruments.mem.model import (
     NativeTotals,
     Survivor,
 )
-from soscope.model.printable import printable
+from soscope.model.call import printable
 from soscope.report.frametext import frame_text
 from soscope.report.words import plural
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.model.printable import printable
+from soscope.model.call import printable
 from soscope.report.words import plural
 
 TYPE_CHECKING = False

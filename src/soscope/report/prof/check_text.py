@@ -6,7 +6,7 @@ from __future__ import annotations
 from soscope.instruments.prof.check.advice import advice_for
 from soscope.instruments.prof.check.hooks import CYG, FENTRY, MCOUNT, PATCHABLE
 from soscope.instruments.prof.check.modes import MEASURED, PricedMode, modes_of
-from soscope.model.printable import printable
+from soscope.model.call import printable
 from soscope.report.words import plural
 
 TYPE_CHECKING = False

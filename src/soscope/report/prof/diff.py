@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.instruments.prof.flat import CALLS, SAMPLES, FlatRow, function_name, image_name
-from soscope.model.printable import printable
+from soscope.model.call import printable
 from soscope.report.jsontext import json_document
 from soscope.report.markdown.values import time_text
 from soscope.report.prof.text import ROWS, seconds_text

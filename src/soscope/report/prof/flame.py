@@ -6,7 +6,7 @@ from __future__ import annotations
 from soscope.instruments.prof.contexts import Context, View, trees_of
 from soscope.instruments.prof.flat import UNKNOWN, function_name, image_name
 from soscope.instruments.prof.model import Profile
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
 from soscope.report.flame import page as flamepage
 from soscope.report.flame import picture
 from soscope.report.flame.tree import FlameGraph, FlameNode, Frame

@@ -20,7 +20,7 @@ from soscope.instruments.prof.model import (
     ProfSample,
     ProfSums,
 )
-from soscope.model.stats import importance
+from soscope.model.call import importance
 from soscope.report.delays import delay_members
 from soscope.report.jsontext import json_document
 

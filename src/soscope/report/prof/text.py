@@ -9,8 +9,7 @@ from __future__ import annotations
 from soscope.instruments.prof import flat
 from soscope.instruments.prof.flat import FlatRow, JoinedRow
 from soscope.instruments.prof.model import COMPLETE, MODE_QUIET, MODE_SAMPLE, Profile
-from soscope.model.printable import printable
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame, printable
 from soscope.report.delays import delay_lines
 from soscope.report.markdown.values import time_text
 from soscope.report.tabletext import Heading, TableText, table_text

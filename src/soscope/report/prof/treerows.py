@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from soscope.instruments.prof.contexts import Context, View
 from soscope.instruments.prof.flat import CALLS, added, image_name
-from soscope.model.record import Record
-from soscope.model.stats import importance
+from soscope.model.call import importance
+from soscope.model.image import Record
 
 
 class TreeRow(Record):

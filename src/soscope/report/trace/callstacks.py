@@ -12,9 +12,7 @@ from json.encoder import encode_basestring_ascii as quoted
 
 from soscope.frames.names import Place
 from soscope.frames.ofcalls import CallFrames, Key, key_of
-from soscope.model.call import Entry
-from soscope.model.printable import printable
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import Entry, StackFrame, printable
 from soscope.recording.names import Programs
 from soscope.report.trace.display import Display
 from soscope.report.trace.names import FunctionNames

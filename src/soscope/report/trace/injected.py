@@ -6,8 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from soscope.instruments.trace.listener import Listener
-from soscope.model.call import Entry, Exit
-from soscope.model.capture import INJECTED_ITEM
+from soscope.model.call import INJECTED_ITEM, Entry, Exit
 from soscope.report.form import Form
 from soscope.report.output import Output
 from soscope.report.trace.display import Display

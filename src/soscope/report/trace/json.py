@@ -24,7 +24,7 @@ from soscope.model.call import (
     ProcessStart,
     Signal,
 )
-from soscope.model.slot import TracedSlot, is_error
+from soscope.model.image import TracedSlot, is_error
 from soscope.proc.signals import signal_name
 from soscope.prototypes import Prototypes
 from soscope.prototypes.argument import Argument

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from soscope.control.instrument import Instrument
-from soscope.model.printable import printable
+from soscope.model.call import printable
 from soscope.wire import layout
 
 TYPE_CHECKING = False

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.frames.cppnames import CppNames
-from soscope.model.printable import printable
+from soscope.model.call import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,9 +17,6 @@ from soscope.model.image import (
     IMAGE_METHODS_UNSEEN,
     IMAGE_UNREADABLE,
     IMAGE_WRITE_REFUSED,
-    TracedImage,
-)
-from soscope.model.slot import (
     REFUSED_ADDRESS_TAKEN,
     REFUSED_FOREIGN,
     REFUSED_FULL,
@@ -29,6 +26,7 @@ from soscope.model.slot import (
     REFUSED_TEXT,
     REFUSED_WRITE,
     SLOT_ENTRY,
+    TracedImage,
 )
 from soscope.report.attached import attached_lines
 from soscope.report.delays import delay_lines

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 
 from soscope.model.call import ENDED_RETURN, Entry, Event, Exit, Stretch
-from soscope.model.slot import ERROR_NONE, TracedSlot, is_error
+from soscope.model.image import ERROR_NONE, TracedSlot, is_error
 from soscope.report.form import Form
 from soscope.report.jsontext import json_document
 from soscope.report.output import Output

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from soscope.frames.names import FrameNames
-from soscope.model.call import Entry
-from soscope.model.printable import printable
+from soscope.model.call import Entry, printable
 from soscope.recording.names import Programs, RecordedProgram
 from soscope.report.trace.display import Display
 from soscope.report.trace.names import FunctionNames

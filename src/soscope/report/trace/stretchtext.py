@@ -7,10 +7,8 @@ are compiled for the shape of the call, if it is simple.
 
 from __future__ import annotations
 
-from soscope.model.call import ENDED_RETURN, Entry, Exit, Stretch
-from soscope.model.capture import NOTHING, Captured
-from soscope.model.fields import RESULT
-from soscope.model.slot import TracedSlot, is_error
+from soscope.model.call import ENDED_RETURN, NOTHING, RESULT, Captured, Entry, Exit, Stretch
+from soscope.model.image import TracedSlot, is_error
 from soscope.prototypes import Prototypes
 from soscope.prototypes.byfields import Unlike
 from soscope.recording.captures import captured

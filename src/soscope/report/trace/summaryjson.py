@@ -6,7 +6,7 @@ from __future__ import annotations
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import TraceOutcome, TraceProgramOutcome
 from soscope.instruments.trace.summary import SummaryRow, rows_of
-from soscope.model.slot import REFUSAL_NAMES
+from soscope.model.image import REFUSAL_NAMES
 from soscope.proc.signals import signal_name
 from soscope.report.delays import delay_members
 from soscope.report.form import JSON, Form

@@ -16,8 +16,7 @@ from soscope.instruments.trace.summary import (
     by_image,
     rows_of,
 )
-from soscope.model.printable import printable
-from soscope.model.stats import importance
+from soscope.model.call import importance, printable
 from soscope.prototypes import Prototypes
 from soscope.report.output import Output
 from soscope.report.tabletext import Heading, TableText, table_text

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.instruments.trace.summary import SummaryRow
-from soscope.model.printable import printable
+from soscope.model.call import printable
 from soscope.report.trace import tablesettings as names
 from soscope.report.trace.percentiles import percentile_ns
 from soscope.report.words import marked

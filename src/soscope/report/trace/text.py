@@ -21,9 +21,9 @@ from soscope.model.call import (
     ProcessStart,
     Signal,
     Stretch,
+    printable,
 )
-from soscope.model.printable import printable
-from soscope.model.slot import TracedSlot, is_error
+from soscope.model.image import TracedSlot, is_error
 from soscope.proc.signals import signal_name
 from soscope.prototypes import Prototypes
 from soscope.report.output import Output

@@ -7,7 +7,7 @@ A call path takes no longer than the path that it continues, so the longest ones
 from __future__ import annotations
 
 from soscope.instruments.trace.calltree import MOST, CallTree, NamedWay, named_ways, way_rank
-from soscope.model.printable import printable
+from soscope.model.call import printable
 from soscope.prototypes import Prototypes
 from soscope.report.form import Form
 from soscope.report.jsontext import json_document

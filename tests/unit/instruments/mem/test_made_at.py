@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from soscope.instruments.mem.diff import place_of
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
 
 SOURCE = "/tmp/build.1/Python-3.11.7"
 

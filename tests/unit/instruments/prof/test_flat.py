@@ -13,7 +13,7 @@ from soscope.instruments.prof.flat import (
     image_name,
     sample_rows,
 )
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
 from tests.support.files.profshapes import Shape
 
 MS = 1_000_000

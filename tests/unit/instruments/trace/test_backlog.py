@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soscope.instruments.trace.backlog import Backlog
-from soscope.model.call import Entry
-from soscope.model.capture import NOTHING
-from soscope.model.slot import HOOKED, SLOT_JUMP_SLOT, TracedSlot
+from soscope.model.call import NOTHING, Entry
+from soscope.model.image import HOOKED, SLOT_JUMP_SLOT, TracedSlot
 from tests.support.processes.leftovers import at_end
 
 SLOT = TracedSlot(0, 0, "f", "", None, None, 0, SLOT_JUMP_SLOT, HOOKED, False, False, None, 0)

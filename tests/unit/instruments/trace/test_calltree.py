@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.instruments.trace.calltree import CallTree, Way, named_ways
-from soscope.model.slot import ERROR_NONE, HOOKED, SLOT_JUMP_SLOT, TracedSlot
+from soscope.model.image import ERROR_NONE, HOOKED, SLOT_JUMP_SLOT, TracedSlot
 
 
 def way(symbol: str, returns: int, total: int, own: int, *below: Way) -> Way:

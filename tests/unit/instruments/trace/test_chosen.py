@@ -8,6 +8,8 @@ from soscope.instruments.trace.chosen import ChosenListener
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import TraceOutcome
 from soscope.model.call import (
+    NOTHING,
+    Captured,
     Dropped,
     Entry,
     Event,
@@ -17,8 +19,7 @@ from soscope.model.call import (
     Stretch,
     WholeCall,
 )
-from soscope.model.capture import NOTHING, Captured
-from soscope.model.slot import ERROR_INT_NEGATIVE, HOOKED, SLOT_JUMP_SLOT, TracedSlot
+from soscope.model.image import ERROR_INT_NEGATIVE, HOOKED, SLOT_JUMP_SLOT, TracedSlot
 from soscope.recording.names import Programs
 from soscope.select.filter import compile_selection
 

@@ -6,15 +6,18 @@ from __future__ import annotations
 import pytest
 
 from soscope.instruments.trace.descriptors import Descriptors
-from soscope.model.call import Entry, Event, Exit, ProcessExit, ProcessStart
-from soscope.model.capture import DATA_BYTES, DATA_STRING, NOTHING, Captured
-from soscope.model.slot import (
-    ERROR_INT_NEGATIVE,
-    ERROR_NULL,
-    HOOKED,
-    SLOT_JUMP_SLOT,
-    TracedSlot,
+from soscope.model.call import (
+    DATA_BYTES,
+    DATA_STRING,
+    NOTHING,
+    Captured,
+    Entry,
+    Event,
+    Exit,
+    ProcessExit,
+    ProcessStart,
 )
+from soscope.model.image import ERROR_INT_NEGATIVE, ERROR_NULL, HOOKED, SLOT_JUMP_SLOT, TracedSlot
 from soscope.prototypes import load
 
 PROTOTYPES = load()

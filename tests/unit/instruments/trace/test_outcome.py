@@ -7,9 +7,8 @@ from soscope.instruments.trace import replay
 from soscope.instruments.trace.outcome import MergedPrograms, TraceProgramOutcome
 from soscope.instruments.trace.settings import INSTRUMENTS
 from soscope.instruments.trace.summary import rows_of
-from soscope.model.image import IMAGE_MAIN, TracedImage
-from soscope.model.slot import HOOKED, SLOT_JUMP_SLOT, TracedSlot
-from soscope.model.stats import Cell, Stats
+from soscope.model.call import Cell, Stats
+from soscope.model.image import HOOKED, IMAGE_MAIN, SLOT_JUMP_SLOT, TracedImage, TracedSlot
 
 
 def run_of(

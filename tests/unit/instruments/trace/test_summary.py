@@ -11,9 +11,16 @@ from soscope.instruments.trace.summary import (
     by_image,
     rows_of,
 )
-from soscope.model.image import IMAGE_MAIN, TracedImage
-from soscope.model.slot import ERROR_NONE, ERROR_NULL, HOOKED, SLOT_JUMP_SLOT, TracedSlot
-from soscope.model.stats import Stats
+from soscope.model.call import Stats
+from soscope.model.image import (
+    ERROR_NONE,
+    ERROR_NULL,
+    HOOKED,
+    IMAGE_MAIN,
+    SLOT_JUMP_SLOT,
+    TracedImage,
+    TracedSlot,
+)
 
 PROG = TracedImage(0, 0, "prog", "/bin/prog", 0, 0, 0, b"", IMAGE_MAIN, 2, 5, 0, 1)
 LIBC = TracedImage(1, 0, "libc.so.6", "/lib/libc.so.6", 0, 0, 0, b"", 0, 1, 7, 0, 1)

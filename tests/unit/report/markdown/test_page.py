@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from soscope.errors import UsageError
-from soscope.model.printable import printable
+from soscope.model.call import printable
 from soscope.options.form import format_option, settle
 from soscope.options.process import JSON
 from soscope.options.table import Values

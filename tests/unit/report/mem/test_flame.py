@@ -13,7 +13,7 @@ from soscope.instruments.mem.model import (
     ObjectTotals,
     Survivor,
 )
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
 from soscope.report.flame.picture import LARGEST
 from soscope.report.mem.flame import document, flames_of, page
 

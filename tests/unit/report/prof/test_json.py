@@ -16,7 +16,7 @@ from soscope.instruments.prof.model import (
     ProfSums,
     ProfThread,
 )
-from soscope.model.stackframe import StackFrame
+from soscope.model.call import StackFrame
 from soscope.report.prof.json import document
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.model.capture import DATA_BYTES, Captured
+from soscope.model.call import DATA_BYTES, Captured
 from soscope.prototypes import load
 from soscope.report.output import Output
 from soscope.report.trace.display import (

@@ -6,9 +6,8 @@ from __future__ import annotations
 import json
 import struct
 
-from soscope.model.call import Entry
-from soscope.model.capture import DATA_BYTES, STACK_ITEM, Captured
-from soscope.model.slot import ERROR_NONE, HOOKED, SLOT_JUMP_SLOT, TracedSlot
+from soscope.model.call import DATA_BYTES, STACK_ITEM, Captured, Entry
+from soscope.model.image import ERROR_NONE, HOOKED, SLOT_JUMP_SLOT, TracedSlot
 from soscope.recording import format as form
 from soscope.recording.names import Programs
 from soscope.report.trace.callstacks import CallStacks

@@ -11,10 +11,29 @@ from typing import Any
 import pytest
 
 from soscope.instruments.trace.outcome import TraceOutcome
-from soscope.model.call import Dropped, Entry, Event, Exit, ProcessExit, ProcessStart, Signal
-from soscope.model.capture import DATA_BYTES, DATA_STRING, DATA_TRUNCATED, NOTHING, Captured
-from soscope.model.image import IMAGE_MAIN, TracedImage
-from soscope.model.slot import ERROR_INT_NEGATIVE, ERROR_NONE, HOOKED, SLOT_JUMP_SLOT, TracedSlot
+from soscope.model.call import (
+    DATA_BYTES,
+    DATA_STRING,
+    DATA_TRUNCATED,
+    NOTHING,
+    Captured,
+    Dropped,
+    Entry,
+    Event,
+    Exit,
+    ProcessExit,
+    ProcessStart,
+    Signal,
+)
+from soscope.model.image import (
+    ERROR_INT_NEGATIVE,
+    ERROR_NONE,
+    HOOKED,
+    IMAGE_MAIN,
+    SLOT_JUMP_SLOT,
+    TracedImage,
+    TracedSlot,
+)
 from soscope.prototypes import load
 from soscope.report.output import Output
 from soscope.report.trace.display import Display

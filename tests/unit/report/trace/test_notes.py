@@ -10,14 +10,18 @@ from soscope.control.cost import Price
 from soscope.control.costwords import cost_lines, look_lines, waits_so_far
 from soscope.instruments.trace.outcome import TraceOutcome, TraceProgramOutcome, price
 from soscope.model.image import (
+    HOOKED,
     IMAGE_LATE,
     IMAGE_MAIN,
     IMAGE_METHODS_UNSEEN,
     IMAGE_UNREADABLE,
     IMAGE_WRITE_REFUSED,
+    REFUSED_ADDRESS_TAKEN,
+    SLOT_ENTRY,
+    SLOT_JUMP_SLOT,
     TracedImage,
+    TracedSlot,
 )
-from soscope.model.slot import HOOKED, REFUSED_ADDRESS_TAKEN, SLOT_ENTRY, SLOT_JUMP_SLOT, TracedSlot
 from soscope.report.trace.display import Display
 from soscope.report.trace.notes import notes
 from soscope.report.trace.summaryjson import document as document_of

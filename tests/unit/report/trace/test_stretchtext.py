@@ -16,13 +16,15 @@ import pytest
 from soscope.instruments.trace.choice import FAILURES, Choice
 from soscope.instruments.trace.chosen import choose
 from soscope.instruments.trace.outcome import TraceOutcome
-from soscope.model.call import Event, Stretch, WholeCall
-from soscope.model.capture import (
+from soscope.model.call import (
     DATA_NULL,
     DATA_TRUNCATED,
     DATA_UNREADABLE,
     ERRNO_ITEM,
     VALUES_ITEM,
+    Event,
+    Stretch,
+    WholeCall,
 )
 from soscope.prototypes import load
 from soscope.recording.feed import Feed

@@ -13,16 +13,17 @@ import pytest
 
 from soscope.instruments.trace.outcome import TraceOutcome, TraceProgramOutcome
 from soscope.instruments.trace.summary import SummaryRow
-from soscope.model.image import IMAGE_MAIN, TracedImage
-from soscope.model.slot import (
+from soscope.model.call import Stats
+from soscope.model.image import (
     ERROR_NULL,
     HOOKED,
+    IMAGE_MAIN,
     REFUSED_ADDRESS_TAKEN,
     SLOT_CALL_SITES,
     SLOT_JUMP_SLOT,
+    TracedImage,
     TracedSlot,
 )
-from soscope.model.stats import Stats
 from soscope.report.output import Output
 from soscope.report.trace.summaryjson import SummaryJsonListener, document
 from soscope.report.trace.summarytext import SummaryListener, table

@@ -11,21 +11,28 @@ from pathlib import Path
 import pytest
 
 from soscope.instruments.trace.outcome import TraceOutcome
-from soscope.model.call import Dropped, Entry, Event, Exit, ProcessExit, ProcessStart, Signal
-from soscope.model.capture import (
+from soscope.model.call import (
     DATA_BYTES,
     DATA_STRING,
     DATA_TRUNCATED,
     NOTHING,
     Captured,
+    Dropped,
+    Entry,
+    Event,
+    Exit,
+    ProcessExit,
+    ProcessStart,
+    Signal,
 )
-from soscope.model.image import IMAGE_MAIN, TracedImage
-from soscope.model.slot import (
+from soscope.model.image import (
     ERROR_INT_NEGATIVE,
     ERROR_LONG_NEGATIVE,
     ERROR_NONE,
     HOOKED,
+    IMAGE_MAIN,
     SLOT_JUMP_SLOT,
+    TracedImage,
     TracedSlot,
 )
 from soscope.prototypes import load

@@ -12,10 +12,25 @@ from soscope.instruments.trace.choice import Choice
 from soscope.instruments.trace.chosen import choose
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import TraceOutcome
-from soscope.model.call import Entry, Event, Exit, ProcessExit, ProcessStart
-from soscope.model.capture import DATA_BYTES, DATA_STRING, NOTHING, Captured
-from soscope.model.image import IMAGE_MAIN, TracedImage
-from soscope.model.slot import ERROR_NONE, HOOKED, SLOT_JUMP_SLOT, TracedSlot
+from soscope.model.call import (
+    DATA_BYTES,
+    DATA_STRING,
+    NOTHING,
+    Captured,
+    Entry,
+    Event,
+    Exit,
+    ProcessExit,
+    ProcessStart,
+)
+from soscope.model.image import (
+    ERROR_NONE,
+    HOOKED,
+    IMAGE_MAIN,
+    SLOT_JUMP_SLOT,
+    TracedImage,
+    TracedSlot,
+)
 from soscope.prototypes import load
 from soscope.report.output import Output
 from soscope.report.trace.display import Display

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from soscope.model.signature import (
+from soscope.model.call import (
     COMPLEX,
     COMPLEX_X87,
     FLOATING,

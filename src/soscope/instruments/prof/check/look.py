@@ -23,7 +23,7 @@ from soscope.instruments.prof.check.inlined import count_inlined
 from soscope.instruments.prof.check.sites import Sites, find_sites
 from soscope.linker.collect import shortfall
 from soscope.linker.library import open_image
-from soscope.model.record import Record
+from soscope.model.image import Record
 
 NO_RELRO, PARTIAL_RELRO, FULL_RELRO = "none", "partial", "full"
 

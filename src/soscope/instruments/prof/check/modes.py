@@ -13,7 +13,7 @@ from soscope.instruments.prof.model import (
     MODE_TIME,
     MODES,
 )
-from soscope.model.record import Record
+from soscope.model.image import Record
 
 BOUNDARY_COUNT, BOUNDARY_TIME = "boundary count", "boundary time"
 

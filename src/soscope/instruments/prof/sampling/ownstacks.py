@@ -11,7 +11,7 @@ from soscope.live.python.interpreter import find_interpreter
 from soscope.live.python.stacks import PythonStacks
 from soscope.live.ruby.interpreter import find_ruby
 from soscope.live.ruby.stacks import RubyStacks
-from soscope.model.stackframe import OwnFrame
+from soscope.model.call import OwnFrame
 
 
 class OwnStacks(Protocol):

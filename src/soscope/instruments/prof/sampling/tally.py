@@ -23,7 +23,7 @@ from collections.abc import Hashable, Sequence
 
 from soscope.instruments.prof.model import HOOKS
 from soscope.instruments.prof.sampling.imagemap import ImageMap, SampledImage
-from soscope.model.stackframe import OwnFrame
+from soscope.model.call import OwnFrame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

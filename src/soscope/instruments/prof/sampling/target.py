@@ -12,7 +12,7 @@ from soscope.instruments.prof.sampling.imagemap import ImageMap
 from soscope.instruments.prof.sampling.ownstacks import OwnStacks, find_own_stacks
 from soscope.instruments.prof.sampling.tally import SampleTally
 from soscope.instruments.prof.sampling.unwind import Unwinder
-from soscope.model.stackframe import OwnFrame
+from soscope.model.call import OwnFrame
 from soscope.proc.cputime import ThreadAccount, process_ns
 
 _STACK, _MOST_STACK = 1 << 13, 1 << 18  # bytes of a stack that are copied at first, and at most
