@@ -22,7 +22,7 @@ from soscope.entry.guest.call import CallFault
 from soscope.entry.guest.inside import Inside
 from soscope.errors import NoSuchProcess
 from soscope.proc import maps
-from soscope.proc.reasons import Refused
+from soscope.proc.status import Refused
 from tests.support.processes import attached
 from tests.support.processes.guests import Guests
 from tests.support.targets import build

@@ -132,7 +132,7 @@ import os, sys
 from soscope.cli.main import main
 from soscope.control.native.engine import NativeEngine
 from soscope.entry import ptrace
-from soscope.proc.signals import signal
+from soscope.proc.status import signal
 
 undo = NativeEngine.undo
 

@@ -20,7 +20,7 @@ from soscope.control.remote.process import RemoteProcess
 from soscope.control.remote.space import RemoteSpace
 from soscope.entry.remote.address import RemoteAddress
 from soscope.entry.remote.stub import RemoteStub
-from soscope.proc import auxv
+from soscope.proc import maps
 from tests.support.machines.crossed import program, sysroot, untraced
 from tests.support.machines.gdbstubs import emulator, gdbserver
 from tests.support.processes.run import kill, soscope
@@ -124,7 +124,7 @@ def _value(path: Path, name: str) -> int:
 def _at_entry(stub: RemoteStub, path: Path) -> RemoteSpace:
     """Have the program run until its loader has done its work; return it as it is then."""
     vector = RemoteSpace(stub, str(path), None).auxv
-    entry = vector[auxv.AT_ENTRY]
+    entry = vector[maps.AT_ENTRY]
     elf = ElfImage.from_source(BufferSource(path.read_bytes()))
     assert elf.header is not None
     if elf.header.arch is not None and elf.header.arch.has_descriptors:

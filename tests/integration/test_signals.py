@@ -232,7 +232,7 @@ def test_when_children_alone_are_left_soscope_can_be_ended(
         os.kill(one.pid, number)
         assert one.process.wait(limit()) == 3
         assert whole(mode, one.output)
-        assert status.state_of(target) not in status.ENDED  # it lives on, and is let go of
+        assert status.state_of(target) not in status.ENDED_STATES  # it lives on, and is let go of
         assert status.read_status(target)["TracerPid"] == "0"
 
 
@@ -252,7 +252,7 @@ def test_who_ignores_hangups_does_not_end_by_one(tmp_path: Path) -> None:
 
 def is_other(pid: int) -> bool:
     """Return whether a child of soscope has ended, or is none that it has started."""
-    if status.state_of(pid) in ("", *status.ENDED):
+    if status.state_of(pid) in ("", *status.ENDED_STATES):
         return True
     try:
         return os.readlink(f"/proc/{pid}/exe") == os.path.realpath(need("cat"))

@@ -63,7 +63,7 @@ def _notes(outcome: TraceOutcome, options: CalledOptions, images: list[CalledIma
     from soscope.control.costwords import cost_lines
     from soscope.instruments.trace.called import unmatched
     from soscope.model.call import printable
-    from soscope.proc.signals import signal_name
+    from soscope.proc.status import signal_name
     from soscope.report.attached import attached_lines
     from soscope.report.trace.notes import unseen_lines, untraced_lines
 

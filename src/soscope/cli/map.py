@@ -63,7 +63,7 @@ def _show_process(options: MapOptions) -> int:
     elif process_map.is_guessed:
         note("the loader's own scopes were not found: interposed and hooked may be wrong")
     if process_map.is_static:
-        from soscope.proc.reasons import in_full, static
+        from soscope.proc.status import in_full, static
 
         note(f"no calls to see: {in_full(static(process_map.path))}")
     if options.is_filtered and not chosen:

@@ -17,7 +17,7 @@ def run(invocation: Invocation) -> int:
     from soscope.cli.exits import leave
     from soscope.instruments.patch.instrument import run as run_patched
     from soscope.instruments.patch.signature import check_replacements
-    from soscope.proc.reasons import in_full
+    from soscope.proc.status import in_full
 
     check_replacements(options.wanted, command=options.command[0], is_asked=options.check)
     outcome, instrument = run_patched(

@@ -32,8 +32,7 @@ from soscope.entry.stop.borrowed import Borrowed
 from soscope.entry.stop.tracee import Faulted, Gone, Tracee
 from soscope.errors import AttachError, NoSuchProcess
 from soscope.proc import status
-from soscope.proc.named import comm
-from soscope.proc.reasons import Refused, in_full
+from soscope.proc.status import Refused, comm, in_full
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock, Execs
 from soscope.wire.planfile import PlanFile

@@ -23,8 +23,7 @@ from soscope.entry.agent.undo import Taken
 from soscope.entry.agent.visit import Executed, Visit
 from soscope.errors import NoSuchProcess, SoscopeError
 from soscope.proc import status
-from soscope.proc.named import comm
-from soscope.proc.reasons import Refused
+from soscope.proc.status import Refused, comm
 from soscope.wire import layout
 
 _HELPER_KILLED = (

@@ -13,7 +13,7 @@ from soscope.control.launch import launch
 from soscope.control.settings import POISON, SLOT, SessionSettings
 from soscope.control.supervise import Target
 from soscope.errors import UsageError
-from soscope.proc.reasons import FOREIGN
+from soscope.proc.status import FOREIGN
 from soscope.recording.feed import Feed
 
 TYPE_CHECKING = False

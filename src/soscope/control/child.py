@@ -14,7 +14,7 @@ from _thread import get_native_id
 
 from soscope.control.command import Command, is_text
 from soscope.control.signals import Signals
-from soscope.proc.signals import signal
+from soscope.proc.status import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

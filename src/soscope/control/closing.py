@@ -19,7 +19,7 @@ from soscope.entry.guest.call import call
 from soscope.entry.guest.inside import who_stays
 from soscope.errors import NoSuchProcess, SoscopeError
 from soscope.proc import maps
-from soscope.proc.reasons import Refused
+from soscope.proc.status import Refused
 
 _LOADING = 20.0  # seconds for a library's destructors to finish
 _LEAVING = 1.0  # seconds that threads may take to leave a library

@@ -16,7 +16,7 @@ from soscope.control import environment
 from soscope.entry.byloader import is_loader, program_of
 from soscope.entry.isa import arch
 from soscope.errors import FormatError, LaunchError
-from soscope.proc import reasons, status
+from soscope.proc import status
 from soscope.proc.memory import ProcessMemory
 
 TYPE_CHECKING = False
@@ -89,7 +89,7 @@ class Command:
         for _ in range(_MAX_SCRIPTS):
             head = _head(file)
             if head is None:
-                return _real(file), reasons.UNREADABLE
+                return _real(file), status.UNREADABLE
             if not head.startswith(b"#!"):
                 break
             interpreter = _interpreter(head)
@@ -100,7 +100,7 @@ class Command:
             self.is_text = True
             file = _SHELL
         reason = reason_without_agent(file)
-        if reason == reasons.BY_LOADER:
+        if reason == status.BY_LOADER:
             program = program_of([os.fsdecode(word) for word in self.arguments])
             if program is not None:
                 self.is_by_loader = True
@@ -130,7 +130,7 @@ def reason_without_agent(file: bytes) -> str | None:
     If `file` is no ELF program, also return None.
     """
     if _gains_privileges(file):
-        return reasons.SETUID
+        return status.SETUID
     try:
         with open(file, "rb", buffering=0) as opened:
             image = ElfImage.from_descriptor(opened.fileno(), os.fsdecode(file))
@@ -142,14 +142,14 @@ def reason_without_agent(file: bytes) -> str | None:
             ):
                 is_ours = header is not None and _runs_here(header.machine)
                 has_slots = image.interpreter or is_loader(image)
-                return reasons.STATIC if is_ours and not has_slots else reasons.FOREIGN
+                return status.STATIC if is_ours and not has_slots else status.FOREIGN
             if image.interpreter:
                 return None
-            return reasons.BY_LOADER if is_loader(image) else reasons.STATIC
+            return status.BY_LOADER if is_loader(image) else status.STATIC
     except FormatError:
         return None  # exec will report the error
     except PermissionError:
-        return reasons.UNREADABLE
+        return status.UNREADABLE
     except OSError:
         return None
 
@@ -188,7 +188,7 @@ def may_gain_privileges(pid: int, name: str) -> bool:
     environ = {os.fsdecode(key): os.fsdecode(value) for key, _, value in entries if key}
     for word in (name,) if "/" in name else (name, f"./{name}"):
         try:
-            if Command([word], f"/proc/{pid}/cwd", environ).reason == reasons.SETUID:
+            if Command([word], f"/proc/{pid}/cwd", environ).reason == status.SETUID:
                 return True
         except LaunchError:
             if word == name and "/" not in name:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from soscope.errors import SoscopeError
 from soscope.model.call import ProcessStart, Signal
 from soscope.proc import status
-from soscope.proc.signals import signal
+from soscope.proc.status import signal
 from soscope.recording.sink import Sink, Told
 
 TYPE_CHECKING = False

@@ -10,11 +10,11 @@ from soscope.entry.agent.resting import Remains
 from soscope.entry.agent.undo import Taken
 from soscope.entry.agent.visit import Visit
 from soscope.errors import AttachError
-from soscope.proc import reasons
-from soscope.proc.reasons import Refused, in_full
+from soscope.proc import status
+from soscope.proc.status import Refused, in_full
 
 # Reasons why no agent can be in a process.
-_NEVER = (reasons.STATIC, reasons.VALGRIND, reasons.FOREIGN, reasons.BY_LOADER)
+_NEVER = (status.STATIC, status.VALGRIND, status.FOREIGN, status.BY_LOADER)
 
 
 class Removed:

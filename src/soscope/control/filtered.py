@@ -7,7 +7,7 @@ from soscope.control.shield import shielded
 from soscope.entry.agent.visit import Visit
 from soscope.entry.seccomp import calls, filters
 from soscope.errors import NotPermitted
-from soscope.proc.reasons import Refused
+from soscope.proc.status import Refused
 
 
 def check_filters(visit: Visit) -> None:

@@ -12,7 +12,7 @@ from collections import deque
 
 from soscope.errors import SoscopeError
 from soscope.model.call import ProcessExit, ProcessStart, Signal
-from soscope.proc.signals import signal
+from soscope.proc.status import signal
 from soscope.recording.clock import SPACING, Sampler
 from soscope.recording.drain import Drainer
 from soscope.recording.sink import Sink, Stop, Told

@@ -17,7 +17,7 @@ from soscope.entry.agent.handover import Files
 from soscope.entry.agent.put_in import PutIn
 from soscope.entry.stop.tracee import Tracee
 from soscope.errors import SoscopeError
-from soscope.proc.reasons import Refused
+from soscope.proc.status import Refused
 from soscope.wire.block import ControlBlock
 
 TYPE_CHECKING = False

@@ -28,7 +28,7 @@ from soscope.entry.stop.borrowed import Borrowed
 from soscope.entry.stop.tracee import Faulted, Gone
 from soscope.errors import NoSuchProcess, SoscopeError
 from soscope.proc import status
-from soscope.proc.reasons import Refused
+from soscope.proc.status import Refused
 from soscope.wire import layout
 
 _LEAVING = 0.5  # seconds in which threads must have left the agent

@@ -30,7 +30,7 @@ from soscope.entry import ptrace
 from soscope.entry.agent.visit import Visit
 from soscope.entry.stop.reaper import Reaper
 from soscope.proc import status
-from soscope.proc.signals import signal
+from soscope.proc.status import signal
 from soscope.wire.planfile import PlanFile
 
 STOP = b"stop"
@@ -207,7 +207,7 @@ class Helper:
                     # The kernel may have attached a new thread to us already, because we trace its
                     # creator.
                     if not _is_ours(tid):
-                        if status.state_of(tid) in status.ENDED:
+                        if status.state_of(tid) in status.ENDED_STATES:
                             continue
                         if time.monotonic() > end:
                             raise

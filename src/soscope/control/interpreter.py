@@ -25,7 +25,7 @@ from soscope.entry.agent.visit import Executed, Visit
 from soscope.entry.guest.call import CallFault, call
 from soscope.errors import NoSuchProcess
 from soscope.proc import status
-from soscope.proc.reasons import Refused
+from soscope.proc.status import Refused
 from soscope.wire import objectlayout as layout
 
 TYPE_CHECKING = False

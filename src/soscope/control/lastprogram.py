@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from soscope.control.program import Program
-from soscope.proc.named import comm
+from soscope.proc.status import comm
 
 _LONGEST = 15  # bytes of a process name that the kernel keeps
 

@@ -24,7 +24,7 @@ from soscope.control.supervise import Target
 from soscope.control.tracer import Tracer
 from soscope.entry.agent.blob import Blob
 from soscope.errors import LaunchError, NoSharedMemory, SoscopeError
-from soscope.proc import reasons, status
+from soscope.proc import status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def launch(
     `make_block` raises. The caller must call `Target.run` next, in this thread.
     """
     resolved = Command(command, cwd, environ, user)
-    if agentless is not None and resolved.reason == reasons.FOREIGN:
+    if agentless is not None and resolved.reason == status.FOREIGN:
         other = agentless(resolved)
         if other is not None:
             return other
@@ -190,7 +190,7 @@ def _start(
     program, blob = outfit.program, outfit.agents.blob
     order = children.BARE
     if program.reason is None or (
-        wants_trace and (program.reason != reasons.SETUID or status.may_trace_setuid())
+        wants_trace and (program.reason != status.SETUID or status.may_trace_setuid())
     ):
         try:
             tracer.seize_first()
@@ -221,7 +221,7 @@ def _without_ptrace(
     program: Program, child: children.Child, error: OSError, *, may_preload: bool
 ) -> bytes:
     """Return the order by which a child that cannot be traced has to start."""
-    why = f"{reasons.NO_PTRACE}: {_who_traces(child.pid) or error.strerror}"
+    why = f"{status.NO_PTRACE}: {_who_traces(child.pid) or error.strerror}"
     if program.reason is None and may_preload and preload.is_possible():
         program.preloaded = why
         program.note = f"{why}: {preload.NOTE}"

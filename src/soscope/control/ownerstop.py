@@ -10,8 +10,7 @@ import signal
 
 from soscope.entry.agent.visit import Visit
 from soscope.errors import AttachError, NoSuchProcess, NotPermitted
-from soscope.proc.reasons import Refused
-from soscope.proc.status import read_stat
+from soscope.proc.status import Refused, read_stat
 
 _PATIENCE = 60.0  # seconds in which the other soscope writes and prints what it has recorded
 

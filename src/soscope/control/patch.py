@@ -22,7 +22,7 @@ from soscope.entry.agent.undo import Taken
 from soscope.entry.agent.visit import Executed, Visit
 from soscope.entry.guest.call import CallFault, call
 from soscope.errors import AttachError, NoSuchProcess, SoscopeError, UsageError
-from soscope.proc.reasons import Refused, in_full
+from soscope.proc.status import Refused, in_full
 from soscope.select.automaton import pack_patterns
 from soscope.wire import layout, patches
 from soscope.wire.block import ControlBlock

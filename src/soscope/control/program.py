@@ -10,7 +10,7 @@ class Program:
     """One program that a process has executed. Forked children share it.
 
     `index` counts from 0, and `pid` is the process that executed it. `block` is None if there is
-    no agent in it. In that case `reason` tells why (see `soscope.proc.reasons`). `note` is a
+    no agent in it. In that case `reason` tells why (see `soscope.proc.status`). `note` is a
     restriction that the user should know, or None. `marks` are pairs (step,
     time.perf_counter_ns()) of inserting the agent. `preloaded` tells why the agent was inserted
     by the loader instead, or is None if it was not. `name` is the kernel's name of the process

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from soscope.control.signals import end_is_wanted
 from soscope.entry.stop.tracee import Gone
 from soscope.errors import NoSuchProcess, SoscopeError
-from soscope.proc.reasons import Refused
+from soscope.proc.status import Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is slow to import

@@ -12,7 +12,7 @@ import ctypes
 import os
 from _thread import allocate_lock
 
-from soscope.proc.signals import heeded, signal
+from soscope.proc.status import heeded, signal
 
 # Signals that a user or a supervisor sends to end a program, and others that are passed on.
 ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)

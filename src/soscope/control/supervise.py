@@ -22,8 +22,8 @@ from soscope.control.tracer import Tracer
 from soscope.control.witness import GRACE, Sending, Witness
 from soscope.entry import ptrace
 from soscope.errors import SoscopeError
-from soscope.proc import reasons, status
-from soscope.proc.signals import heeded, signal
+from soscope.proc import status
+from soscope.proc.status import heeded, signal
 from soscope.wire import layout
 
 TYPE_CHECKING = False
@@ -375,7 +375,7 @@ class Target:
         if path is None and block is not None and block.executing and status.has_ended(self.pid):
             path = announced or task.program.path
         if path is not None:
-            self._tracer.note_exec(task, path, reasons.NOT_FOLLOWED)
+            self._tracer.note_exec(task, path, status.NOT_FOLLOWED)
 
     def _look_at_program(self) -> None:
         """Find out whether an untraced target has executed another program.
@@ -396,7 +396,7 @@ class Target:
         if task.program is not None and path == task.program.path:
             self._file = file
         elif path and task.program is not None and file != self._file:
-            self._tracer.note_exec(task, path, reasons.NOT_FOLLOWED)
+            self._tracer.note_exec(task, path, status.NOT_FOLLOWED)
 
 
 def _has_news(pid: int) -> bool:

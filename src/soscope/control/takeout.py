@@ -18,7 +18,7 @@ from soscope.entry.agent.undo import Taken
 from soscope.entry.agent.unwinding import Unwinders
 from soscope.entry.agent.visit import Visit
 from soscope.proc import maps
-from soscope.proc.reasons import Refused
+from soscope.proc.status import Refused
 
 _LIMIT = 15.0  # seconds to wait for a loader that is at work
 _TRIES = 3

@@ -24,10 +24,8 @@ from soscope.entry import ptrace
 from soscope.entry.agent.put_in import PutIn
 from soscope.entry.stop.tracee import Faulted, Gone, Tracee
 from soscope.errors import SoscopeError
-from soscope.proc import reasons, status
-from soscope.proc.named import comm
-from soscope.proc.reasons import Refused
-from soscope.proc.signals import signal
+from soscope.proc import status
+from soscope.proc.status import Refused, comm, signal
 from soscope.wire import layout
 
 TYPE_CHECKING = False
@@ -239,10 +237,10 @@ class Tracer:
         if not task.has_executed and how.signal is not None:  # killed before its exec
             self.programs[0].time_ns = time.time_ns()
             task.has_executed = True
-            self._refuse(task, reasons.ENDED)
+            self._refuse(task, status.ENDED)
             self._announce(task)
         elif task.put_in is not None:
-            self._refuse(task, reasons.ENDED)
+            self._refuse(task, status.ENDED)
             self._announce(task)
         if task.tid != task.pid:
             return
@@ -318,7 +316,7 @@ class Tracer:
             self.programs.append(program)
             task.program = program
             if self._agents.blob is None:  # the first program needed none
-                program.reason = reasons.NOT_FOLLOWED
+                program.reason = status.NOT_FOLLOWED
         if program.reason is not None:
             self._announce(task)
             self._let_go_on(task, program.reason)
@@ -327,10 +325,10 @@ class Tracer:
             self._begin(task, is_first)
         except Refused as refused:
             is_robbed = (
-                refused.reason == reasons.SETUID and not is_first and not status.may_trace_setuid()
+                refused.reason == status.SETUID and not is_first and not status.may_trace_setuid()
             )
             put_in = task.put_in
-            self._refuse(task, reasons.SETUID_LOST if is_robbed else refused.reason)
+            self._refuse(task, status.SETUID_LOST if is_robbed else refused.reason)
             self._announce(task)
             self._let_go_on(task, refused.reason, put_in)
         else:
@@ -437,7 +435,7 @@ class Tracer:
         If it was stopped by SIGSTOP while the agent was inserted, it stops now. A set-user-id
         program is not traced, because it must not be observed.
         """
-        if self._stay and reason != reasons.SETUID:
+        if self._stay and reason != status.SETUID:
             self._request(self._live_without_us, task)
             if put_in is not None and put_in.tracee.was_stopped:
                 self._request(ptrace.interrupt, task)
@@ -514,14 +512,14 @@ class Tracer:
         if event in _NEW_THREAD:
             self._forked(task, event)  # the new thread stops by itself
         elif event == ptrace.EVENT_EXEC:
-            self.note_exec(task, status.program_path(task.tid), reasons.LET_GO)
+            self.note_exec(task, status.program_path(task.tid), status.LET_GO)
         try:
             if task.put_in is not None:
                 if event == ptrace.EVENT_STOP and task.put_in.is_at_breakpoint:
                     ptrace.resume(task.tid)  # a SIGTRAP is pending and must be caught
                     return
                 task.put_in.abandon()
-                self._refuse(task, reasons.LET_GO)
+                self._refuse(task, status.LET_GO)
                 number = 0 if number == signal.SIGTRAP else number
             self.detach(task, number)
         except Gone as gone:

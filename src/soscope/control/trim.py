@@ -16,8 +16,8 @@ from soscope.entry.isa import arch
 from soscope.errors import AttachError, NoSuchProcess, SoscopeError
 from soscope.live.heap.allocator import GLIBC, find_allocator
 from soscope.live.process import Process
-from soscope.proc import smaps
-from soscope.proc.reasons import Refused, in_full
+from soscope.proc import memory
+from soscope.proc.status import Refused, in_full
 
 _LIMIT = 600.0  # seconds; an aborted call would leave the locks of arenas held
 
@@ -53,14 +53,14 @@ def trim(pid: int) -> Trimmed:
         visit = Visit(pid)
         try:
             check_filters(visit)
-            before = smaps.rollup(pid)
+            before = memory.rollup(pid)
 
             def work() -> tuple[int, int]:
                 result, _ = call(visit, function, b"", trap, value=0, limit=_LIMIT)
                 return result, visit.threads.longest
 
             result, longest = shielded(work)
-            after = smaps.rollup(pid)
+            after = memory.rollup(pid)
         finally:
             visit.close()
     except Refused as refused:

@@ -20,7 +20,7 @@ from soscope.entry.stop.borrowed import Borrowed
 from soscope.entry.stop.tracee import Faulted, Gone
 from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
 from soscope.proc import status
-from soscope.proc.reasons import Refused
+from soscope.proc.status import Refused
 
 _TURN = 6_000_000  # ns of hooking in one turn
 _BETWEEN = 0.002  # seconds that the process runs between turns, at least

@@ -10,7 +10,7 @@ from soscope.control.exitstatus import ExitStatus
 from soscope.control.program import Program
 from soscope.control.signals import ENDING, OWN_SIGNALS, Signals
 from soscope.entry.agent.undo import Taken
-from soscope.proc.signals import heeded, signal
+from soscope.proc.status import heeded, signal
 
 
 class Visited:

@@ -23,7 +23,7 @@ from soscope.control.cost import (
     Price,
 )
 from soscope.control.program import Program
-from soscope.proc.cputime import machine_ns
+from soscope.proc.status import machine_ns
 from soscope.recording.drain import Drainer
 from soscope.wire.block import ControlBlock
 

@@ -12,7 +12,7 @@ import time
 
 from soscope.errors import SoscopeError
 from soscope.proc import status
-from soscope.proc.signals import signal
+from soscope.proc.status import signal
 
 _PAUSE = 0.05  # seconds between checks
 _SOON = 5.0  # seconds in which soscope must have stopped

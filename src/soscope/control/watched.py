@@ -18,7 +18,7 @@ from soscope.control.signals import Signals
 from soscope.control.tracer import tell_inner_pid
 from soscope.control.visited import Visited
 from soscope.errors import NoSuchProcess, SoscopeError
-from soscope.proc import reasons, rights, status
+from soscope.proc import rights, status
 
 
 class Watched(Visited):
@@ -66,7 +66,7 @@ def watch(pid: int, instruments: Sequence[Instrument], events: SessionEvents) ->
     """
     if not any(instrument.needs_no_agent for instrument in instruments):
         return None
-    if reason_without_agent(os.fsencode(f"/proc/{pid}/exe")) != reasons.STATIC:
+    if reason_without_agent(os.fsencode(f"/proc/{pid}/exe")) != status.STATIC:
         return None
     try:
         with open(f"/proc/{pid}/mem", "rb", buffering=0):
@@ -76,7 +76,7 @@ def watch(pid: int, instruments: Sequence[Instrument], events: SessionEvents) ->
     except OSError as error:
         raise NoSuchProcess(f"no process {pid}", errno=error.errno) from error
     program = Program(0, pid, status.program_path(pid), time.time_ns())
-    program.reason = reasons.STATIC
+    program.reason = status.STATIC
     signals = Signals()
     signals.block()
     try:

@@ -18,7 +18,7 @@ import time
 
 from soscope.errors import SoscopeError
 from soscope.proc import status
-from soscope.proc.signals import signal
+from soscope.proc.status import signal
 
 GRACE = 0.01  # seconds to signal one process after the other (timeout, systemd)
 _LONGEST = 2.0  # seconds to wait for a sender that gets no processor time

@@ -12,8 +12,8 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.entry import linkmap
 from soscope.entry.memory import RemoteMemory
 from soscope.errors import FormatError
-from soscope.proc import auxv, maps, reasons
-from soscope.proc.reasons import Refused
+from soscope.proc import maps, status
+from soscope.proc.status import Refused
 
 _PAGE = 4096
 # Options with a word, of ld.so(8). musl knows the first three, and also joins the word by "=".
@@ -61,17 +61,17 @@ def loader_vector(vector: dict[int, int], memory: RemoteMemory) -> dict[int, int
     The entries about the program are left out, because it is not loaded yet. Raises Refused if
     the program headers are not those of an ELF file that begins on their page.
     """
-    headers = vector.get(auxv.AT_PHDR, 0)
+    headers = vector.get(maps.AT_PHDR, 0)
     base = headers & -_PAGE
     try:
         loader = ElfImage.from_memory(memory, base)
     except FormatError as error:
-        raise Refused(f"{reasons.UNKNOWN_LOADER}: {error}") from error
+        raise Refused(f"{status.UNKNOWN_LOADER}: {error}") from error
     if loader.header is None or loader.header.phoff != headers - base:
-        raise Refused(reasons.UNKNOWN_LOADER)
-    about = (auxv.AT_PHDR, auxv.AT_PHNUM, auxv.AT_ENTRY)
+        raise Refused(status.UNKNOWN_LOADER)
+    about = (maps.AT_PHDR, maps.AT_PHNUM, maps.AT_ENTRY)
     rest = {kind: value for kind, value in vector.items() if kind not in about}
-    return {**rest, auxv.AT_BASE: base}
+    return {**rest, maps.AT_BASE: base}
 
 
 class StartedProgram:
@@ -87,21 +87,21 @@ class StartedProgram:
         debug = linkmap.read_debug(memory, r_debug)
         entry = next(linkmap.walk(memory, debug.first if debug else 0), None)
         if entry is None:
-            raise Refused(reasons.BY_LOADER)
+            raise Refused(status.BY_LOADER)
         mapping = _first_of(maps.read(pid), entry.dynamic)
         try:
             self.image = image = ElfImage.from_memory(memory, mapping.start)
         except FormatError as error:
-            raise Refused(f"{reasons.BY_LOADER}: {error}") from error
+            raise Refused(f"{status.BY_LOADER}: {error}") from error
         dynamic = [each.vaddr for each in image.segments if each.type == elf.PT_DYNAMIC]
         header = image.header
         if header is None or [entry.load_bias + vaddr for vaddr in dynamic] != [entry.dynamic]:
-            raise Refused(reasons.BY_LOADER)
+            raise Refused(status.BY_LOADER)
         self.path = mapping.path
         self.vector = {
-            auxv.AT_PHDR: mapping.start + header.phoff,
-            auxv.AT_PHNUM: header.phnum,
-            auxv.AT_ENTRY: entry.load_bias + header.entry,
+            maps.AT_PHDR: mapping.start + header.phoff,
+            maps.AT_PHNUM: header.phnum,
+            maps.AT_ENTRY: entry.load_bias + header.entry,
         }
 
 
@@ -115,4 +115,4 @@ def _first_of(mappings: list[maps.Mapping], addr: int) -> maps.Mapping:
             if beginning is not None and beginning.inode == mapping.inode:
                 return beginning
             break
-    raise Refused(reasons.BY_LOADER)
+    raise Refused(status.BY_LOADER)

@@ -27,7 +27,7 @@ def _the_one(name: str) -> int:
     """Return the only process with a name."""
     # Only imported for names, as pids are part of every start.
     from soscope.model.call import printable
-    from soscope.proc.named import command_line, processes_named
+    from soscope.proc.status import command_line, processes_named
 
     pids = processes_named(name)
     if len(pids) == 1:

@@ -17,7 +17,7 @@ _SIGNALS = ("SIGUSR1", "SIGUSR2")  # signals without another meaning for soscope
 
 def parse_signal(text: str) -> int:
     """Return the number of a signal that soscope can get for this purpose. Raises UsageError."""
-    from soscope.proc.signals import signal
+    from soscope.proc.status import signal
 
     name = text.upper()
     name = name if name.startswith("SIG") else f"SIG{name}"

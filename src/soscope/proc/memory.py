@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory of another process, through /proc/PID/mem."""
+"""The memory of another process: its bytes, and how much of it is resident.
+
+/proc/PID/mem is read; /proc/PID/pagemap and smaps tell which pages and mappings are in memory,
+and /proc/meminfo how much the machine has to spare.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,12 @@ import errno
 import os
 
 from soscope.binfmt.source import ByteSource
+from soscope.proc.maps import Mapping, parse_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 _MOST = 256 << 20  # bytes of one read, for which soscope allocates a buffer first
 
@@ -78,3 +88,131 @@ class ProcessMemory(ByteSource):
         if len(data) < 8:
             raise OSError(errno.EFAULT, f"no memory at {addr:#x}")
         return int.from_bytes(data, "little")
+
+
+_UNKNOWN = 1 << 30
+
+
+def available() -> int:
+    """Return how many bytes are available without swapping (MemAvailable); 1 GiB if unknown."""
+    try:
+        with open("/proc/meminfo", "rb") as file:
+            for line in file:
+                if line.startswith(b"MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass  # a container without it
+    return _UNKNOWN
+
+
+_KEPT = 0b11 << 62  # present, or swapped out (Documentation/admin-guide/mm/pagemap.rst)
+_ENTRY = 8  # bytes
+_AT_ONCE = 512  # entries
+
+
+def kept(pid: int, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the parts [start, end) of an address range that are in memory or swapped out.
+
+    A page that was never touched holds zeros or its file's contents, and reading it would bring
+    it into the process. If the kernel does not tell, the whole range is one part.
+    """
+    try:
+        descriptor = os.open(f"/proc/{pid}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        yield start, end
+        return
+    try:
+        begun = None
+        for page, is_kept in _changes(descriptor, start, end):
+            if is_kept:
+                begun = max(page, start)
+            elif begun is not None:
+                yield begun, min(page, end)
+                begun = None
+    finally:
+        os.close(descriptor)
+
+
+def _changes(descriptor: int, start: int, end: int) -> Iterator[tuple[int, bool]]:
+    """Yield each address at which pages begin or cease to be kept, as far as it is known."""
+    size = os.sysconf("SC_PAGE_SIZE")
+    at, last = start // size, -(-end // size)
+    is_kept = False
+    while at < last:
+        data = os.pread(descriptor, min(_AT_ONCE, last - at) * _ENTRY, at * _ENTRY)
+        count = len(data) // _ENTRY
+        if not count:
+            break
+        entries = memoryview(data).cast("Q")
+        # in most reads all entries are equal: of a stack, a program uses little
+        alike = data == data[:_ENTRY] * count
+        for number in range(1 if alike else count):
+            if bool(entries[number] & _KEPT) != is_kept:
+                is_kept = not is_kept
+                yield (at + number) * size, is_kept
+        at += count
+    if is_kept:
+        yield at * size, False
+
+
+_KIB = 1024
+_WANTED = {
+    b"Rss:": "rss",
+    b"Anonymous:": "anonymous",
+    b"AnonHugePages:": "huge",
+    b"Shared_Hugetlb:": "hugetlb",
+    b"Private_Hugetlb:": "hugetlb",
+    b"Swap:": "swap",
+}
+
+
+class Area:
+    """One mapping with its resident memory, in bytes.
+
+    `anonymous` is the part of `rss` that belongs to no file, `huge` the part that lies in
+    transparent huge pages. `rss` includes neither `hugetlb` (pages of hugetlbfs) nor `swap`
+    (pages that are swapped out).
+    """
+
+    __slots__ = ("anonymous", "huge", "hugetlb", "mapping", "rss", "swap")
+
+    def __init__(self, mapping: Mapping) -> None:
+        self.mapping = mapping
+        self.rss = self.anonymous = self.huge = self.hugetlb = self.swap = 0
+
+
+def read_smaps(pid: int) -> list[Area]:
+    """Read the mappings of a process, by rising address (proc_pid_smaps(5)).
+
+    Raises OSError if they cannot be read.
+    """
+    with open(f"/proc/{pid}/smaps", "rb") as file:
+        return parse_smaps(file.read())
+
+
+def rollup(pid: int) -> tuple[int, int]:
+    """Return the resident bytes of a process, and how many of them belong to no file.
+
+    The numbers are exact (/proc/PID/smaps_rollup). Raises OSError if that file cannot be read.
+    """
+    sizes = {}
+    with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+        for line in file:
+            name, _, rest = line.partition(b":")
+            if name in (b"Rss", b"Anonymous"):
+                sizes[name] = int(rest.split()[0]) * _KIB
+    return sizes[b"Rss"], sizes[b"Anonymous"]
+
+
+def parse_smaps(text: bytes) -> list[Area]:
+    """Parse the text of /proc/PID/smaps."""
+    areas: list[Area] = []
+    for line in text.split(b"\n"):
+        name, _, rest = line.partition(b" ")
+        if not name.endswith(b":"):
+            if name:
+                areas.append(Area(parse_line(line)))
+        elif (field := _WANTED.get(name)) is not None:
+            area = areas[-1]
+            setattr(area, field, getattr(area, field) + int(rest.split()[0]) * _KIB)
+    return areas

@@ -1,14 +1,235 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read /proc/PID/stat and /proc/PID/status."""
+"""The state of processes and threads: /proc/PID/stat, status, schedstat, and their signals."""
 
 from __future__ import annotations
 
 import errno
 import os
+import time
 
 from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
 
-ENDED = "ZX"  # states of threads that have ended
+TYPE_CHECKING = False
+
+
+# Read which features the processor has and the kernel lets programs use.
+
+_ENOUGH = 4096  # bytes, enough for the first processor: text for hundreds is slow
+
+
+def has_xsave() -> bool:
+    """Return whether the processor has XSAVE; False if /proc/cpuinfo cannot be read."""
+    try:
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:
+            lines = file.read(_ENOUGH).splitlines()
+    except OSError:
+        return False
+    flags = next((line for line in lines if line.startswith(b"flags")), b"")
+    return b"xsave" in flags.split()
+
+
+# How long threads of a process have run, read cheaply enough for many reads a second.
+
+_ACCOUNT_BYTES = 64  # bytes
+_MOST_KEPT = 400  # threads whose files stay open; the usual limit is 1024 descriptors
+_RUNNING = b"running"  # start of the file `syscall` of a thread that is not blocked
+_CLOCK = 2  # CPUCLOCK_SCHED of linux/posix-timers_types.h
+
+
+def process_ns(pid: int) -> int:
+    """Return how many ns all threads of a process have run; those that have ended are included.
+
+    The time of a thread that has a processor is as of the last tick, or of the last time that the
+    process asked for its own time (kernel/sched/cputime.c: thread_group_cputime). Raises OSError
+    where it is gone.
+    """
+    return time.clock_gettime_ns(~pid << 3 | _CLOCK)
+
+
+def machine_ns() -> tuple[int, int]:
+    """Return for how many ns this machine's host has used its processors, and the time of them all.
+
+    The first is 0 where there is no host, or where the host does not tell: see `steal` in proc(5).
+    Both are 0 where there is no /proc.
+    """
+    try:
+        with open("/proc/stat", "rb") as file:
+            ticks = list(map(int, file.readline().split()[1:9]))
+    except (OSError, ValueError):
+        return 0, 0
+    rate = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    return (ticks[7] * rate if len(ticks) == 8 else 0), sum(ticks) * rate
+
+
+class ThreadAccount:
+    """The CPU time of one thread; raises OSError if it is gone or the kernel keeps no account."""
+
+    __slots__ = ("_call", "_descriptor", "_folder", "born")
+
+    kept = 0  # accounts whose files are open
+
+    def __init__(self, pid: int, tid: int) -> None:
+        self.born = time.monotonic_ns()  # another thread may get the id later
+        self._folder = f"/proc/{pid}/task/{tid}"
+        self._descriptor = self._call = -1
+        if ThreadAccount.kept < _MOST_KEPT:
+            self._descriptor = os.open(f"{self._folder}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+            ThreadAccount.kept += 1
+
+    def close(self) -> None:
+        """Close the account's files; may be called twice."""
+        ThreadAccount.kept -= self._descriptor >= 0
+        for descriptor in (self._descriptor, self._call):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._descriptor = self._call = -1
+
+    def look(self) -> tuple[int, int, int]:
+        """Return how many ns it has run and waited to run, and how often it got a processor.
+
+        The first is as of the last tick, or the last time that the thread asked for its own time,
+        while it has a processor; the second as of when it got one last.
+        """
+        ran, waited, times = self._read("schedstat", self._descriptor).split(b" ")
+        return int(ran), int(waited), int(times)
+
+    def waits(self) -> bool:
+        """Return whether the thread waits in a system call, or does not run for other reasons."""
+        if self._descriptor >= 0 > self._call:
+            self._call = os.open(f"{self._folder}/syscall", os.O_RDONLY | os.O_CLOEXEC)
+        return self._read("syscall", self._call)[:1] != _RUNNING[:1]
+
+    def _read(self, name: str, descriptor: int) -> bytes:
+        if descriptor >= 0:
+            return os.pread(descriptor, _ACCOUNT_BYTES, 0)
+        descriptor = os.open(f"{self._folder}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(descriptor, _ACCOUNT_BYTES)
+        finally:
+            os.close(descriptor)
+
+
+# Control groups whose processes are frozen, as by `docker pause`.
+#
+# A tracer can stop the threads of frozen processes, but they run no instruction afterwards (Linux,
+# Documentation/admin-guide/cgroup-v2.rst, "cgroup.events").
+
+
+def frozen_group(pid: int) -> str:
+    """Return the folder of the frozen control group that a process is in, "" if there is none."""
+    try:
+        with open(f"/proc/{pid}/cgroup", "rb") as file:
+            groups = [line[3:].strip() for line in file if line.startswith(b"0::")]
+        with open("/proc/self/mountinfo", "rb") as file:
+            places = [line.split()[4] for line in file if b" - cgroup2 " in line]
+        for group in groups:
+            for place in places:
+                folder = place + group.rstrip(b"/")
+                with open(folder + b"/cgroup.events", "rb") as file:
+                    if b"frozen 1\n" in file.read():
+                        return folder.decode(errors="replace")
+    except OSError:
+        return ""  # the root group, which is never frozen, or a hidden one
+    return ""
+
+
+# Why a program runs without the agent, in the words that reports print.
+
+STATIC = "static"
+VALGRIND = "valgrind"
+SETUID = "setuid"
+SETUID_LOST = "setuid, traced"
+FOREIGN = "foreign architecture"
+UNREADABLE = "not readable"
+NO_AGENT = "no agent for this machine"
+SECCOMP = "seccomp filter"
+UNKNOWN_LOADER = "unknown loader"
+BY_LOADER = "started by its loader"
+LOCKS = "mlockall"
+NOT_FOLLOWED = "not followed"
+LET_GO = "let go of"
+ENDED = "ended while it was loaded"
+DAMAGED_LIST = "its list of libraries has no end"
+MEDDLED = "somebody else has changed its shared memory"
+NO_PTRACE = "no ptrace"  # followed by ": " and the system's reason
+
+_SAID = {
+    STATIC: "it is statically linked, so its calls go through no slots:"
+    " strace shows its system calls, soscope prof run its functions by samples",
+    VALGRIND: "valgrind runs a translation of its program, which soscope cannot go into",
+    SETUID: "it gained privileges when it started",
+    FOREIGN: "it is made for another architecture",
+    NO_AGENT: "no agent is made for this machine",
+    SECCOMP: "its seccomp filter has to be asked first; soscope trace -p does so",
+    BY_LOADER: "it is a loader, and has started no program that can be seen",
+    UNKNOWN_LOADER: "its loader is of an unknown kind",
+    NOT_FOLLOWED: "what a command starts is followed with -f",
+}
+
+# reasons of programs whose functions are sampled all the same
+NOT_HOOKED = {
+    STATIC: "it is statically linked, so its calls go through no slots and are not counted:"
+    " strace shows its system calls",
+    SECCOMP: "its calls are not counted: its seccomp filter has to be asked first",
+    UNKNOWN_LOADER: "its calls are not counted: its loader is of an unknown kind",
+}
+
+
+def static(path: str) -> str:
+    """Return the reason why no function of the static program at `path` can be hooked."""
+    # valgrind's tools are in a folder of this name, wherever valgrind is installed
+    return VALGRIND if os.path.basename(os.path.dirname(path)) == VALGRIND else STATIC
+
+
+class Refused(Exception):  # noqa: N818  it is an answer, not a mistake
+    """The agent cannot be put into this program; the program runs on unchanged.
+
+    `reason` is one of this module's constants, or begins with one.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def in_full(reason: str) -> str:
+    """Return the reason of a refusal as a full sentence."""
+    return _SAID.get(reason, reason)
+
+
+# Numbers and names of signals without importing `signal`, because each millisecond counts.
+#
+# `signal` wraps the interpreter's own module in enumerations, whose import takes longer than
+# everything that soscope does with signals before a program starts. Numbers are plain integers.
+# `signal` is imported only to get names.
+
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal
+
+__all__ = ["signal"]  # what others import from here
+
+
+def heeded(numbers: tuple[int, ...]) -> set[int]:
+    """Return the signals of `numbers` that soscope's parent has not set to be ignored.
+
+    sigtimedwait(2) takes a blocked signal even if it is ignored (`nohup`, `&` in a script).
+    """
+    return {number for number in numbers if signal.getsignal(number) != signal.SIG_IGN}
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal: SIGTERM, SIGRTMIN+2."""
+    from signal import SIGRTMAX, SIGRTMIN, Signals
+
+    try:
+        return Signals(number).name
+    except ValueError:  # a real-time signal, or an invalid number
+        return f"SIGRTMIN+{number - SIGRTMIN}" if SIGRTMIN < number < SIGRTMAX else f"SIG{number}"
+
+
+ENDED_STATES = "ZX"  # states of threads that have ended
 
 PF_KTHREAD = 0x0020_0000  # <linux/sched.h>
 
@@ -97,7 +318,7 @@ def has_ended(pid: int) -> bool:
         except NoSuchProcess:
             return True
         if stat.threads:
-            return stat.state in ENDED and stat.threads == 1
+            return stat.state in ENDED_STATES and stat.threads == 1
     return False
 
 
@@ -107,10 +328,10 @@ def living_thread(pid: int) -> int:
     Raises NoSuchProcess, also for a zombie.
     """
     for _ in range(_LOOKS):
-        if read_stat(pid).state not in ENDED:
+        if read_stat(pid).state not in ENDED_STATES:
             return pid
         for tid in threads(pid):
-            if state_of(tid) not in ENDED:
+            if state_of(tid) not in ENDED_STATES:
                 return tid
         if has_ended(pid):
             break
@@ -274,3 +495,61 @@ def program_path(pid: int) -> str:
         return os.readlink(f"/proc/{pid}/exe")
     except OSError:
         return ""
+
+
+# Find processes by name, as `pgrep -x` does: by comm, or by the file that they run.
+
+_DELETED = " (deleted)"
+
+
+def processes_named(name: str) -> list[int]:
+    """Return the ids of the living processes that have this name, sorted, without soscope itself.
+
+    A name is the comm of the process (15 characters, which the process may change), or the last
+    part of its program's path.
+    """
+    pids = []
+    for word in os.listdir("/proc"):
+        if word.isdigit() and int(word) != os.getpid() and name in _names(word):
+            pid = int(word)
+            if not has_ended(pid):
+                pids.append(pid)
+    return sorted(pids)
+
+
+def _names(pid: str) -> list[str]:
+    called = comm(int(pid))
+    if not called:
+        return []  # the process or thread has ended
+    names = [called]
+    path = program_path(int(pid))
+    if path:
+        names.append(os.path.basename(path.removesuffix(_DELETED)))
+    return names
+
+
+def comm(pid: int) -> str:
+    """Return the comm of a process, "" if there is no such process.
+
+    A zombie still has its comm, until its parent has waited for it.
+    """
+    try:
+        with open(f"/proc/{pid}/comm", "rb") as file:
+            return os.fsdecode(file.read()).removesuffix("\n")
+    except OSError:
+        return ""  # its parent has waited for it
+
+
+def command_line(pid: int) -> str:
+    """Return the command line of a process; its program's path if the command line is empty."""
+    return " ".join(command_words(pid))
+
+
+def command_words(pid: int) -> list[str]:
+    """Return the words of a process's command line; its program's path if that is empty."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = os.fsdecode(file.read()).rstrip("\0")
+    except OSError:
+        words = ""  # the process or thread has ended
+    return (words or program_path(pid)).split("\0")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.model.call import is_told
-from soscope.proc.signals import signal_name
+from soscope.proc.status import signal_name
 
 STATIC_KINDS = ("static", "static-pie")  # kinds of static programs, in the words of `model.filemap`
 STRAIGHT = "it is statically linked, so its calls go through no slots"

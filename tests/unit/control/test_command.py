@@ -12,7 +12,7 @@ import pytest
 from soscope.control.command import Command, launch_error
 from soscope.control.exitstatus import ExitStatus
 from soscope.errors import LaunchError
-from soscope.proc import reasons
+from soscope.proc import status
 from tests.support.files.elfwriter import Writer, sample
 
 
@@ -55,8 +55,8 @@ def test_an_empty_part_of_path_is_this_folder(
     ("writer", "interpreter", "reason"),
     [
         (sample(), "/lib64/ld.so", None),
-        (sample(), "", reasons.STATIC),
-        (sample(32), "/lib/ld.so", reasons.FOREIGN),
+        (sample(), "", status.STATIC),
+        (sample(32), "/lib/ld.so", status.FOREIGN),
         (sample(64, ">"), "/lib/ld.so", None),
     ],
 )
@@ -73,7 +73,7 @@ def test_another_machine_is_foreign(tmp_path: Path) -> None:
     writer = sample()
     writer.machine = 183
     path = executable(tmp_path / "prog", writer.build(interpreter="/lib/ld.so"))
-    assert Command([str(path)]).reason == reasons.FOREIGN
+    assert Command([str(path)]).reason == status.FOREIGN
 
 
 @pytest.mark.parametrize("line", [b"#!%s", b"#! \t%s", b"#!%s -x\t-y", b"#!%s \t"])

@@ -23,7 +23,7 @@ from soscope.errors import (
     NotPermitted,
     SoscopeError,
 )
-from soscope.proc.reasons import Refused
+from soscope.proc.status import Refused
 from tests.support.time.patience import until
 from tests.support.time.progress import has_switched, state, waits_in
 

@@ -10,14 +10,14 @@ from soscope.binfmt.elf import constants as elf
 from soscope.binfmt.elf.image import ElfImage
 from soscope.entry import linkmap
 from soscope.entry.memory import RemoteMemory
-from soscope.proc import auxv
+from soscope.proc import maps
 
 
 def test_our_own_images_are_found() -> None:
     memory = RemoteMemory(os.getpid())
     try:
-        vector = auxv.read(os.getpid())
-        loader = ElfImage.from_memory(memory, vector[auxv.AT_BASE])
+        vector = maps.read_auxv(os.getpid())
+        loader = ElfImage.from_memory(memory, vector[maps.AT_BASE])
         addr = loader.symbols.addr("_r_debug")
         if addr is None:  # musl
             return

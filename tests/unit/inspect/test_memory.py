@@ -16,7 +16,7 @@ from soscope.inspect.memory.verdict import judge
 from soscope.live.heap.glibc import heap
 from soscope.live.heap.pages import Pages, ResidentPages
 from soscope.live.process import Process
-from soscope.proc import smaps
+from soscope.proc import memory
 
 MIB = 1 << 20
 SMAPS = b"""\
@@ -97,7 +97,7 @@ def test_memory_that_is_mapped_past_an_allocator_leaks_only_if_that_is_read() ->
 
 
 def test_smaps_is_parsed() -> None:
-    first, second, third = smaps.parse(SMAPS)
+    first, second, third = memory.parse_smaps(SMAPS)
     assert (first.mapping.start, first.mapping.end, first.mapping.path) == (
         0x1000,
         0x5000,
@@ -121,7 +121,7 @@ def test_each_byte_is_in_one_part() -> None:
     states = bytes([2, 2, 0, 2])  # the third page is not there
     claim = Claim(0x1000, 0x5000, (model.BLOCKS, None), ResidentPages(0x1000, 4096, states))
     claim.inner[model.FREE, "main arena"] = claim.resident.count(0x1800, 0x3800)
-    parts = sum_up(smaps.parse(SMAPS), [claim], "anonymous mappings").parts()
+    parts = sum_up(memory.parse_smaps(SMAPS), [claim], "anonymous mappings").parts()
     assert [(part.what, part.name, part.bytes) for part in parts] == [
         (model.BLOCKS, None, 12288 - 0x1800),
         (model.FREE, "main arena", 0x1800),

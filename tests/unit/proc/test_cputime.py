@@ -13,8 +13,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from soscope.proc import cputime
-from soscope.proc.cputime import ThreadAccount, machine_ns, process_ns
+from soscope.proc import status
+from soscope.proc.status import ThreadAccount, machine_ns, process_ns
 from tests.support.time.patience import until
 
 SPINS = "print(flush=True)\nwhile True: pass"
@@ -34,7 +34,7 @@ def running(code: str) -> Iterator[int]:
 
 @pytest.mark.parametrize("most", [400, 0])
 def test_the_time_is_that_of_the_thread_itself(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cputime, "_MOST_KEPT", most)
+    monkeypatch.setattr(status, "_MOST_KEPT", most)
     account = ThreadAccount(os.getpid(), threading.get_native_id())
     sum(range(1_000_000))
     before = time.thread_time_ns()  # whoever asks for it brings the account up to date

@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from soscope.proc import pagemap
+from soscope.proc import memory as pagemap
 
 PAGE = mmap.PAGESIZE
 

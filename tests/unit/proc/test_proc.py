@@ -11,7 +11,7 @@ import pytest
 
 from soscope.entry.memory import RemoteMemory
 from soscope.errors import FormatError, NoSuchProcess
-from soscope.proc import auxv, maps, memory, reasons, status
+from soscope.proc import maps, memory, status
 
 MAPS = b"""\
 00400000-00452000 r-xp 00000000 08:02 173521      /usr/bin/a program
@@ -24,15 +24,15 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0  [vsyscall]
 
 def test_the_auxiliary_vector_is_parsed() -> None:
     data = struct.pack("<8Q", 3, 0x40, 7, 0x7F00, 7, 1, 0, 0)
-    assert auxv.parse(data) == {3: 0x40, 7: 0x7F00}
-    assert auxv.parse(struct.pack("<4I", 7, 5, 0, 0), bits=32) == {7: 5}
-    assert auxv.read(os.getpid())[auxv.AT_PHENT] == 56
+    assert maps.parse_auxv(data) == {3: 0x40, 7: 0x7F00}
+    assert maps.parse_auxv(struct.pack("<4I", 7, 5, 0, 0), bits=32) == {7: 5}
+    assert maps.read_auxv(os.getpid())[maps.AT_PHENT] == 56
 
 
 def test_a_vector_without_end_is_a_format_error() -> None:
     for data in (b"", b"1234", struct.pack("<4Q", 3, 4, 5, 6)):
         with pytest.raises(FormatError) as caught:
-            auxv.parse(data)
+            maps.parse_auxv(data)
         assert (caught.value.field, caught.value.offset) == ("AT_NULL", len(data))
 
 
@@ -42,11 +42,11 @@ def test_the_vector_of_a_process_in_execve_is_whole() -> None:
         pid = os.posix_spawn("/bin/sleep", ["sleep", "0.002"], {})
         while not os.waitpid(pid, os.WNOHANG)[0]:
             try:
-                vector = auxv.read(pid)
+                vector = maps.read_auxv(pid)
             except (OSError, FormatError):  # it has ended
                 continue
             read += 1
-            assert vector.get(auxv.AT_BASE)
+            assert vector.get(maps.AT_BASE)
     assert read
 
 
@@ -150,7 +150,7 @@ def test_valgrind_is_told_from_other_static_programs() -> None:
         ("/usr/bin/valgrind-like", "it is statically linked"),
         ("", "it is statically linked"),
     ):
-        assert reasons.in_full(reasons.static(path)).startswith(why)
+        assert status.in_full(status.static(path)).startswith(why)
 
 
 def test_the_mapping_of_an_address() -> None:

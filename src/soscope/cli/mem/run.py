@@ -7,7 +7,7 @@ import os
 
 from soscope.cli.main import Invocation, note
 from soscope.options.mem.run import COUNT, MemRunOptions, parse
-from soscope.proc.reasons import in_full
+from soscope.proc.status import in_full
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

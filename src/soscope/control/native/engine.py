@@ -29,7 +29,7 @@ from soscope.entry.native.memory import NativeMemory
 from soscope.entry.native.threads import NativeTask, NativeThreads
 from soscope.entry.native.traps import Trap, Traps
 from soscope.proc import status
-from soscope.proc.signals import signal
+from soscope.proc.status import signal
 
 LOADER = object()  # the site at which the loader reports that images come or go
 

@@ -22,8 +22,8 @@ from soscope.entry import ptrace
 from soscope.entry.native.memory import NativeMemory
 from soscope.entry.native.threads import NativeTask, Waiting
 from soscope.errors import AttachError, NoSuchProcess, SoscopeError
-from soscope.proc import reasons, status
-from soscope.proc.signals import signal
+from soscope.proc import status
+from soscope.proc.status import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -369,7 +369,7 @@ class NativeFamily:
             native = NativeProgram(pid, is_ours=True)
             if native.gains_privileges:
                 is_lost = not self._may_trace_all
-                program.reason = reasons.SETUID_LOST if is_lost else reasons.SETUID
+                program.reason = status.SETUID_LOST if is_lost else status.SETUID
                 return None
             memory = native.open_memory()
             engine = NativeEngine(memory, self._make_run(native, program), self._company)
@@ -418,5 +418,5 @@ def _reason(error: SoscopeError | OSError) -> str:
     if not isinstance(error, SoscopeError):
         return (error.strerror or str(error)).lower()
     if isinstance(error, AttachError) and str(error).endswith(STATIC):
-        return reasons.STATIC
+        return status.STATIC
     return str(error).partition(": ")[2] or str(error)

@@ -30,7 +30,7 @@ from soscope.control.tracer import Tracer
 from soscope.entry.native.isa import machine_of
 from soscope.errors import FormatError, LaunchError
 from soscope.model.arch import Arch
-from soscope.proc import reasons, status
+from soscope.proc import status
 from soscope.wire import layout
 
 TYPE_CHECKING = False
@@ -97,7 +97,7 @@ class NativeTarget(Target):
         task = self._tracer.tasks.get(self.pid)
         path = following.executed
         if path and task is not None and task.program is self.programs[0]:
-            self._tracer.note_exec(task, path, reasons.NOT_FOLLOWED)
+            self._tracer.note_exec(task, path, status.NOT_FOLLOWED)
 
     def _next_event(self) -> tuple[int, int] | None:
         event = super()._next_event()
@@ -171,7 +171,7 @@ def start_by_sites(
     events.on_engine(engine_line(settings, "" if arch.has_agent else arch.name))
     program = Program(0, 0, command.program, 0)
     program.arch, program.engine = arch.unames[0], engine_of(settings)
-    if command.reason in (reasons.SETUID, reasons.UNREADABLE):
+    if command.reason in (status.SETUID, status.UNREADABLE):
         program.reason = command.reason
     else:
         program.block = make_block(program.path, None, 0)

@@ -16,7 +16,7 @@ from soscope.errors import AttachError, FormatError, NoSuchProcess
 from soscope.linker.root import Root
 from soscope.live.images import linkmaps
 from soscope.model.arch import Arch
-from soscope.proc import auxv, rights, status
+from soscope.proc import maps, rights, status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class NativeProgram:
     @property
     def gains_privileges(self) -> bool:
         """Return whether the program gains privileges at its start (AT_SECURE). Raises OSError."""
-        return bool(self._vector().get(auxv.AT_SECURE))
+        return bool(self._vector().get(maps.AT_SECURE))
 
     def places(self, memory: NativeMemory) -> tuple[int, int]:
         """Return the addresses of the dynamic section and of the loader's `r_brk` function.
@@ -98,7 +98,7 @@ class NativeProgram:
         vector = self._vector()
         dynamic = self._dynamic(memory, vector)
         try:
-            loader = ElfImage.from_memory(memory, vector.get(auxv.AT_BASE, 0))
+            loader = ElfImage.from_memory(memory, vector.get(maps.AT_BASE, 0))
             brk = loader.symbols.addr(_BRK_NAME)
         except FormatError as error:
             raise refusal(self.pid, f"its loader cannot be read: {error.message}") from error
@@ -108,10 +108,10 @@ class NativeProgram:
 
     def _vector(self) -> dict[int, int]:
         with open(f"/proc/{self.pid}/auxv", "rb", buffering=0) as file:
-            return auxv.parse(file.read(1 << 14), bits=self.arch.bits)
+            return maps.parse_auxv(file.read(1 << 14), bits=self.arch.bits)
 
     def _dynamic(self, memory: NativeMemory, vector: dict[int, int]) -> int:
-        phdr, count = vector.get(auxv.AT_PHDR, 0), vector.get(_AT_PHNUM, 0)
+        phdr, count = vector.get(maps.AT_PHDR, 0), vector.get(_AT_PHNUM, 0)
         try:
             segments = linkmaps.program_segments(memory, self.coding, phdr, count)
         except FormatError as error:

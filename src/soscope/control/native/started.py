@@ -15,7 +15,7 @@ from soscope.control.program import Program
 from soscope.control.settings import SessionSettings
 from soscope.entry import ptrace
 from soscope.entry.native.threads import OPTIONS
-from soscope.proc.signals import signal
+from soscope.proc.status import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import FormatError, RemoteError
 from soscope.live.images import linkmaps
 from soscope.live.images.space import Space
-from soscope.proc import auxv, maps
+from soscope.proc import maps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class RemoteSpace(Space):
                     yield self._line(segment, bias, number, path)
 
     def _line(self, segment: Segment, bias: int, number: int, path: str) -> bytes:
-        page = self.auxv[auxv.AT_PAGESZ]
+        page = self.auxv[maps.AT_PAGESZ]
         mask = (1 << self.bits) - 1
         start = (bias + segment.vaddr & mask) // page * page
         end = -(-(bias + segment.vaddr + segment.memsz & mask) // page) * page
@@ -173,7 +173,7 @@ class RemoteSpace(Space):
         yield bias, self.files.program or "", main
         dynamic = next((each.vaddr + bias for each in main if each.type == c.PT_DYNAMIC), 0)
         seen = {dynamic}
-        base = self.auxv.get(auxv.AT_BASE, 0)
+        base = self.auxv.get(maps.AT_BASE, 0)
         listed: list[tuple[int, str]] = []
         try:
             debug = linkmaps.find_debug(self.memory, coding, dynamic) if dynamic else 0
@@ -193,7 +193,7 @@ class RemoteSpace(Space):
 
     def headers(self) -> list[Segment]:
         """Return the program headers of the program. Raises RemoteError."""
-        at, count = self.auxv.get(auxv.AT_PHDR, 0), self.auxv.get(auxv.AT_PHNUM, 0)
+        at, count = self.auxv.get(maps.AT_PHDR, 0), self.auxv.get(maps.AT_PHNUM, 0)
         try:
             return linkmaps.program_segments(
                 self.memory, encoding(self.bits, self.order), at, count
@@ -203,7 +203,7 @@ class RemoteSpace(Space):
 
     def bias(self, segments: list[Segment]) -> int:
         """Return the program's load bias, computed from its program headers."""
-        at = self.auxv.get(auxv.AT_PHDR, 0)
+        at = self.auxv.get(maps.AT_PHDR, 0)
         vaddr = next((each.vaddr for each in segments if each.type == c.PT_PHDR), None)
         if vaddr is not None:
             return at - vaddr
@@ -234,7 +234,7 @@ class RemoteSpace(Space):
         told = self._stub.object("exec-file", f"{self.pid:x}")
         if told:
             return os.fsdecode(told)
-        name = self.auxv.get(auxv.AT_EXECFN, 0)
+        name = self.auxv.get(maps.AT_EXECFN, 0)
         return self._string(name) if name else ""
 
 
@@ -242,9 +242,9 @@ def _vector(data: bytes) -> tuple[dict[int, int], int, str]:
     """Return the auxiliary vector, the bits of an address, and the byte order."""
     for bits, order in ((64, "<"), (64, ">"), (32, "<"), (32, ">")):
         try:
-            vector = auxv.parse(data, bits=bits, order=order)
+            vector = maps.parse_auxv(data, bits=bits, order=order)
         except FormatError:
             continue  # other bits or byte order
-        if vector.get(auxv.AT_PAGESZ) in _PAGE_SIZES:
+        if vector.get(maps.AT_PAGESZ) in _PAGE_SIZES:
             return vector, bits, order
     raise RemoteError("what the stub says of its program is no auxiliary vector")

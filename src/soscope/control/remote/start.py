@@ -32,7 +32,7 @@ from soscope.entry.qemu import PIECE, Socket
 from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import FormatError, LaunchError, RemoteError, UsageError
 from soscope.live.images.linkmaps import program_segments
-from soscope.proc import auxv, reasons
+from soscope.proc import maps, status
 from soscope.recording.clock import Sampler
 from soscope.wire.recorder import Recorder
 
@@ -71,7 +71,7 @@ def start_foreign(
         program = Program(0, 0, foreign.path, 0)
         agents = AgentSource(None, make_block)
         if foreign.loader is None:
-            program.reason = reasons.STATIC
+            program.reason = status.STATIC
         else:
             program.block = make_block(program.path, None, 0)
             program.arch, program.engine = foreign.arch.emulator, choice.name
@@ -165,8 +165,8 @@ def _begin(
     told = stub.object("auxv")
     if told is None:
         raise RemoteError("the stub does not say where the program is (auxv)")
-    vector = auxv.parse(told, bits=coding.bits, order=coding.order)
-    phdr, count = vector.get(auxv.AT_PHDR, 0), vector.get(_AT_PHNUM, 0)
+    vector = maps.parse_auxv(told, bits=coding.bits, order=coding.order)
+    phdr, count = vector.get(maps.AT_PHDR, 0), vector.get(_AT_PHNUM, 0)
     bias = phdr - foreign.elf.header.phoff - _first_load(foreign) if foreign.elf.header else 0
     base = base_of(target.pid, foreign.path, bias + _first_load(foreign))
     memory = target.memory = GuestMemory(target.pid, coding, base)
@@ -177,7 +177,7 @@ def _begin(
     except FormatError as error:
         raise RemoteError(f"the program's headers cannot be read: {error.message}") from error
     dynamic = next((each.vaddr for each in segments if each.type == c.PT_DYNAMIC), 0) + bias
-    at = vector.get(auxv.AT_BASE, 0)
+    at = vector.get(maps.AT_BASE, 0)
     brk = loader.symbols.addr("_dl_debug_state")
     if brk is None:
         raise RemoteError("the program's loader is of an unknown kind: it has no _dl_debug_state")

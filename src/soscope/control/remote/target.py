@@ -16,8 +16,8 @@ from soscope.control.supervise import Target, Tick
 from soscope.control.tracer import Tracer
 from soscope.entry import ptrace
 from soscope.errors import RemoteError
-from soscope.proc import named, status
-from soscope.proc.signals import signal
+from soscope.proc import status
+from soscope.proc.status import signal
 from soscope.wire import layout
 
 _TURN = 0.02  # seconds of handling stops before others get their turn
@@ -95,7 +95,7 @@ class RemoteTarget(Target):
     def emulator_runs(self) -> None:
         """Note the emulator's program and process name."""
         self._emulator = status.program_path(self.pid)
-        self._emulators_name = named.comm(self.pid)
+        self._emulators_name = status.comm(self.pid)
 
     def ended(self) -> str:
         """Return how the emulator has ended, "" while it is running."""
@@ -150,7 +150,7 @@ class RemoteTarget(Target):
             return None
         if ready.si_code in (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED):
             names = ("", self._emulators_name)
-            self._has_executed = bool(names[1]) and named.comm(self.pid) not in names
+            self._has_executed = bool(names[1]) and status.comm(self.pid) not in names
         return super()._next_event()
 
     def _look_at_program(self) -> None:

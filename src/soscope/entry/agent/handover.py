@@ -20,8 +20,8 @@ import os
 from soscope.entry.isa import arch
 from soscope.entry.stop.tracee import Tracee
 from soscope.errors import NoSuchProcess
-from soscope.proc import reasons, status
-from soscope.proc.reasons import Refused
+from soscope.proc import status
+from soscope.proc.status import Refused
 from soscope.wire import sharedfile
 
 _AT_FDCWD = -100
@@ -179,7 +179,7 @@ def _check_new(descriptor: int) -> None:
     mode = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
     is_new = not seals & sharedfile.SIZE_SEALS and not os.fstat(descriptor).st_size
     if mode != os.O_RDWR or not is_new:
-        raise Refused(reasons.MEDDLED)
+        raise Refused(status.MEDDLED)
 
 
 def copy_file(source: int, size: int, target: int) -> None:
@@ -196,4 +196,4 @@ def copy_file(source: int, size: int, target: int) -> None:
         done += sent
     sharedfile.seal_content(target)
     if os.fstat(target).st_size != size:  # the file was truncated before the seal
-        raise Refused(reasons.MEDDLED)
+        raise Refused(status.MEDDLED)

@@ -20,8 +20,8 @@ from soscope.entry.isa import arch
 from soscope.entry.memory import RemoteMemory
 from soscope.entry.stop.tracee import Faulted, Tracee
 from soscope.errors import FormatError
-from soscope.proc import auxv, maps, reasons
-from soscope.proc.reasons import Refused
+from soscope.proc import maps, status
+from soscope.proc.status import Refused
 from soscope.wire import layout
 
 TYPE_CHECKING = False
@@ -51,7 +51,7 @@ Undo: TypeAlias = "list[Callable[[], object]]"
 class Facts:
     """Facts about a process that the agent is to be inserted into.
 
-    `auxv` is its auxiliary vector. `is_by_loader` is set if its loader was told to start it (see
+    `maps` is its auxiliary vector. `is_by_loader` is set if its loader was told to start it (see
     `byloader`). `loader` is the image of its loader, and `function` the address of the function
     that the loader calls at its events. `saved` are the bytes of that function without soscope.
     `r_debug` is the address of its `struct r_debug` (0 if it is not known yet). `errno_offset`
@@ -75,21 +75,21 @@ class Facts:
 
         Raises Refused if the loader is of an unknown kind.
         """
-        self.is_by_loader = not vector.get(auxv.AT_BASE)
+        self.is_by_loader = not vector.get(maps.AT_BASE)
         if self.is_by_loader:
             vector = byloader.loader_vector(vector, memory)
         self.auxv = vector
         self.errno_offset = _INT64_MIN
         self.tid_offset = 0
         try:
-            self.loader = ElfImage.from_memory(memory, vector[auxv.AT_BASE])
+            self.loader = ElfImage.from_memory(memory, vector[maps.AT_BASE])
             function = self.loader.symbols.addr("_dl_debug_state")
             # This is glibc's. musl's is in the program's DT_DEBUG.
             self.r_debug = self.loader.symbols.addr("_r_debug") or 0
         except FormatError as error:
-            raise Refused(f"{reasons.UNKNOWN_LOADER}: {error}") from error
+            raise Refused(f"{status.UNKNOWN_LOADER}: {error}") from error
         if function is None:
-            raise Refused(reasons.UNKNOWN_LOADER)
+            raise Refused(status.UNKNOWN_LOADER)
         self.function = function
         self.look_at_function(memory)
 
@@ -100,7 +100,7 @@ class Facts:
     @property
     def base(self) -> int:
         """The load address of the loader."""
-        return self.auxv[auxv.AT_BASE]
+        return self.auxv[maps.AT_BASE]
 
     def see_program(self, pid: int, memory: RemoteMemory) -> byloader.StartedProgram:
         """Find the program that the loader was told to start, once it is loaded.
@@ -116,7 +116,7 @@ class Facts:
         if self.is_by_loader:  # musl also has it in a variable
             pointer = self.loader.symbols.addr("_dl_debug_addr")
             return memory.word(pointer) if pointer else 0
-        phdr, count = self.auxv.get(auxv.AT_PHDR, 0), self.auxv.get(auxv.AT_PHNUM, 0)
+        phdr, count = self.auxv.get(maps.AT_PHDR, 0), self.auxv.get(maps.AT_PHNUM, 0)
         layout_ = self.loader.encoding.segment
         bias, dynamic = 0, 0
         table = memory.read(phdr, count * layout_.size)
@@ -158,7 +158,7 @@ class Facts:
 
     def syscall_places(self) -> list[tuple[int, int]]:
         """Return where a syscall instruction may be: in the vDSO, else in the loader's text."""
-        places = [(self.auxv.get(auxv.AT_SYSINFO_EHDR, 0), _VDSO_SIZE)]
+        places = [(self.auxv.get(maps.AT_SYSINFO_EHDR, 0), _VDSO_SIZE)]
         places += [
             (self.loader.locate(segment.vaddr), min(segment.filesz, _TEXT_PIECE))
             for segment in self.loader.segments
@@ -213,8 +213,8 @@ class Install:
             base,
             facts.r_debug,
             facts.base,
-            facts.auxv.get(auxv.AT_PHDR, 0),
-            facts.auxv.get(auxv.AT_PHNUM, 0),
+            facts.auxv.get(maps.AT_PHDR, 0),
+            facts.auxv.get(maps.AT_PHNUM, 0),
             files.control,
             files.blob,
             files.plan,
@@ -228,7 +228,7 @@ class Install:
             int.from_bytes(facts.saved[:8], "little"),
             int.from_bytes(facts.saved[:8] if jump is None else jump, "little"),
             self.flags,
-            facts.auxv.get(auxv.AT_EXECFN, 0),  # the kernel's string above all frames
+            facts.auxv.get(maps.AT_EXECFN, 0),  # the kernel's string above all frames
         )
         self.mark("looked up")
         self._start(blob, base, start)
@@ -324,7 +324,7 @@ class Install:
         if files.made:
             mapped = {mapping.inode for mapping in maps.read(self.tracee.tid)}
             if not mapped.issuperset(files.made):
-                raise StartFault(reasons.MEDDLED, self.base)
+                raise StartFault(status.MEDDLED, self.base)
 
     def _aim_loader(self, jump: bytes | None) -> None:
         """Replace the loader's empty function by a jump to the agent."""

@@ -27,8 +27,8 @@ from soscope.entry.agent.install import Facts, Handover, Install, Undo
 from soscope.entry.isa import arch
 from soscope.entry.stop.tracee import Tracee
 from soscope.errors import FormatError
-from soscope.proc import auxv, named, reasons, status
-from soscope.proc.reasons import Refused
+from soscope.proc import maps, status
+from soscope.proc.status import Refused
 
 
 class PutIn:
@@ -98,31 +98,31 @@ class PutIn:
                 assert header is not None
                 is_native = header.encoding.bits == arch.BITS and header.machine == arch.MACHINE
                 if is_native:
-                    self._auxv = auxv.read(self.tracee.tid)
-                    is_loader = not self._auxv.get(auxv.AT_BASE) and byloader.is_loader(program)
-                    if self._auxv.get(auxv.AT_BASE) and locking.would_fail(
+                    self._auxv = maps.read_auxv(self.tracee.tid)
+                    is_loader = not self._auxv.get(maps.AT_BASE) and byloader.is_loader(program)
+                    if self._auxv.get(maps.AT_BASE) and locking.would_fail(
                         self.tracee.tid, program
                     ):
-                        raise Refused(reasons.LOCKS)
+                        raise Refused(status.LOCKS)
         except FormatError as error:
-            raise Refused(reasons.FOREIGN) from error
+            raise Refused(status.FOREIGN) from error
         except OSError as error:
-            raise Refused(reasons.UNREADABLE) from error
+            raise Refused(status.UNREADABLE) from error
         if not is_native:
-            raise Refused(reasons.FOREIGN)
-        if self._auxv.get(auxv.AT_SECURE):
-            raise Refused(reasons.SETUID)
+            raise Refused(status.FOREIGN)
+        if self._auxv.get(maps.AT_SECURE):
+            raise Refused(status.SETUID)
         if is_loader:
-            if byloader.program_of(named.command_words(self.tracee.tid)) is None:
-                raise Refused(reasons.BY_LOADER)
-        elif not self._auxv.get(auxv.AT_BASE):
-            raise Refused(reasons.static(status.program_path(self.tracee.tid)))
+            if byloader.program_of(status.command_words(self.tracee.tid)) is None:
+                raise Refused(status.BY_LOADER)
+        elif not self._auxv.get(maps.AT_BASE):
+            raise Refused(status.static(status.program_path(self.tracee.tid)))
 
     def _find_loader(self) -> None:
         """Find the function that the loader calls at its events."""
         self._facts = facts = Facts(self._auxv, self.tracee.memory)
         if not arch.is_empty_function(facts.saved):
-            raise Refused(f"{reasons.UNKNOWN_LOADER}: its event function is not empty")
+            raise Refused(f"{status.UNKNOWN_LOADER}: its event function is not empty")
 
     def _plant(self) -> None:
         try:
@@ -209,7 +209,7 @@ class PutIn:
             program = self._facts.see_program(tid, self.tracee.memory)
             self.path = program.path
             if locking.would_fail(tid, program.image):
-                raise Refused(reasons.LOCKS)
+                raise Refused(status.LOCKS)
 
     def rival(self) -> str | None:
         """Return why the program needs ptrace itself: a constant of `rival`, None if it does not.

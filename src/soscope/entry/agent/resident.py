@@ -17,7 +17,7 @@ from soscope.entry.agent.undo import Taken, UndoPlan, count_staying
 from soscope.entry.memory import RemoteMemory
 from soscope.errors import FormatError, NoSuchProcess, SoscopeError
 from soscope.proc import maps, status
-from soscope.proc.reasons import Refused
+from soscope.proc.status import Refused
 from soscope.wire import layout, patches
 
 TYPE_CHECKING = False

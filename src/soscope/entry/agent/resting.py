@@ -16,8 +16,8 @@ from soscope.entry.agent.resident import Resident
 from soscope.entry.agent.visit import Visit
 from soscope.entry.isa import arch
 from soscope.entry.stop.tracee import Tracee
-from soscope.proc import maps, pagemap, smaps
-from soscope.proc.reasons import Refused
+from soscope.proc import maps, memory
+from soscope.proc.status import Refused
 from soscope.wire import layout, sharedfile
 
 TYPE_CHECKING = False
@@ -43,7 +43,7 @@ class Remains:
         self.mappings = self.size = self.rss = 0
         names = ("threads", "made_threads") if agent.is_known else ()
         tables = [agent.fields[name] for name in names]
-        for area in smaps.read(visit.tid):
+        for area in memory.read_smaps(visit.tid):
             each = area.mapping
             is_own = 0 <= each.start - agent.base < layout.BLOB_SIZE
             has_table = any(each.start <= table < each.end for table in tables)
@@ -68,7 +68,7 @@ class RestingCode:
         spans = [(0, agent.text_size)]
         # A trampoline is in use if its data is: both are in pages of the same number.
         first = agent.base + layout.BLOB_ENTRIES + layout.BLOB_DISTANCE
-        for start, end in pagemap.kept(visit.tid, first, agent.base + layout.BLOB_DATA):
+        for start, end in memory.kept(visit.tid, first, agent.base + layout.BLOB_DATA):
             low = start - agent.base - layout.BLOB_DISTANCE
             spans.append((low, low + end - start))
         self._pieces: list[tuple[int, bytes]] = []

@@ -16,7 +16,8 @@ from soscope.entry.agent.unwinding import Unwinders, words_between
 from soscope.entry.isa import arch
 from soscope.entry.memory import RemoteMemory
 from soscope.entry.stop.stopping import Threads
-from soscope.proc import maps, pagemap
+from soscope.proc import maps
+from soscope.proc import memory as pagemap
 from soscope.wire import layout
 
 _RED_ZONE = 128

@@ -24,9 +24,8 @@ from soscope.entry.stop.loaderlock import LoaderLock, executable_ranges
 from soscope.entry.stop.stopping import Threads
 from soscope.errors import FormatError, NoSuchProcess, SoscopeError
 from soscope.model.arch import arch_here
-from soscope.proc import auxv, maps, reasons, rights, status
-from soscope.proc.freezer import frozen_group
-from soscope.proc.reasons import Refused
+from soscope.proc import maps, rights, status
+from soscope.proc.status import Refused, frozen_group
 
 _LIMIT = 5.0  # seconds to wait for a loader that is at work
 _PAUSE, _LONGEST_PAUSE = 0.0005, 0.003
@@ -110,12 +109,12 @@ class Visit:
             facts.r_debug = facts.debug_of_program(self.memory)
         debug = linkmap.read_debug(self.memory, facts.r_debug)
         if debug is not None and linkmap.is_damaged(self.memory, debug.first):
-            raise Refused(reasons.DAMAGED_LIST)
+            raise Refused(status.DAMAGED_LIST)
         if facts.is_by_loader:
             self.path = facts.see_program(tid, self.memory).path
         lock = LoaderLock.find(self.memory, facts.loader, facts.r_debug)
         if lock is None:
-            raise Refused(f"{reasons.UNKNOWN_LOADER}: its locks were not found")
+            raise Refused(f"{status.UNKNOWN_LOADER}: its locks were not found")
         self._lock = lock
         self._loader_code = executable_ranges(facts.loader)
         facts.look_at_libc(self.memory)
@@ -137,7 +136,7 @@ class Visit:
     def check_seccomp(self) -> None:
         """Refuse a process whose seccomp filters would have to be tested first (see `filters`)."""
         if filters.suspects(self.pid):
-            raise Refused(reasons.SECCOMP)
+            raise Refused(status.SECCOMP)
 
     def mind_filters(self) -> None:
         """Stop threads in a way that does no harm if there are untested seccomp filters."""
@@ -353,19 +352,19 @@ def _check_program(pid: int) -> dict[int, int]:
         try:
             program = ElfImage.from_descriptor(file.fileno(), "program")
         except FormatError as error:
-            raise Refused(reasons.FOREIGN) from error
+            raise Refused(status.FOREIGN) from error
         header = program.header
         assert header is not None
         if header.encoding.bits != arch.BITS or header.machine != arch.MACHINE:
             here = arch_here()
             is_native = here is not None and header.machine == here.number
-            raise Refused(reasons.NO_AGENT if is_native else reasons.FOREIGN)
+            raise Refused(status.NO_AGENT if is_native else status.FOREIGN)
         try:
-            vector = auxv.read(pid)
+            vector = maps.read_auxv(pid)
         except FormatError as error:
             raise Refused(f"its auxiliary vector: {error}") from error
-        if vector.get(auxv.AT_SECURE):
-            raise Refused(reasons.SETUID)
-        if not vector.get(auxv.AT_BASE) and not byloader.is_loader(program):
-            raise Refused(reasons.static(status.program_path(pid)))
+        if vector.get(maps.AT_SECURE):
+            raise Refused(status.SETUID)
+        if not vector.get(maps.AT_BASE) and not byloader.is_loader(program):
+            raise Refused(status.static(status.program_path(pid)))
         return vector

@@ -24,7 +24,7 @@ from soscope.entry.stop.reaper import is_traced
 from soscope.entry.stop.tracee import Faulted, Gone, Tracee
 from soscope.errors import FormatError, NoSuchProcess
 from soscope.proc import status
-from soscope.proc.reasons import Refused
+from soscope.proc.status import Refused
 
 _FINDING = 15.0  # seconds to find a fit thread; processors may be scarce
 _AWAITING = 0.2  # the same, for a thread that waits

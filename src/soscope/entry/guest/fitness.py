@@ -25,7 +25,7 @@ from soscope.entry.seccomp import calls, filters
 from soscope.entry.stop.stopping import SeizedThread
 from soscope.errors import NoSuchProcess
 from soscope.proc import status
-from soscope.proc.reasons import Refused
+from soscope.proc.status import Refused
 
 _PAUSE, _LONGEST_PAUSE = 0.0005, 0.008
 _IDLE_FOR = 1.0  # seconds in which a loader should be idle

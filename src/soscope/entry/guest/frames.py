@@ -15,7 +15,7 @@ from soscope.entry.guest.places import CodePlaces
 from soscope.entry.isa import arch
 from soscope.entry.memory import RemoteMemory
 from soscope.errors import FormatError
-from soscope.proc import auxv
+from soscope.proc import maps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Frames:
     def __init__(self, visit: Visit, places: CodePlaces) -> None:
         self._memory: RemoteMemory = visit.memory
         self._places = places
-        self._entry = visit.facts.auxv.get(auxv.AT_ENTRY, 0)
+        self._entry = visit.facts.auxv.get(maps.AT_ENTRY, 0)
         self._tables: dict[int, tuple[FrameTable, int] | None] = {}
         self._rows: dict[int, Row | None] = {}
 

@@ -17,7 +17,7 @@ from soscope.entry import ptrace
 from soscope.entry.native.traps import Trap
 from soscope.errors import NoSuchProcess
 from soscope.proc import status
-from soscope.proc.signals import signal
+from soscope.proc.status import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import ctypes
 import os
 import select
 
-from soscope.proc.signals import signal
+from soscope.proc.status import signal
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

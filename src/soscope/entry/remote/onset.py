@@ -10,7 +10,7 @@ from errno import ENOTSUP
 from soscope.binfmt.source import ByteSource
 from soscope.entry import ptrace
 from soscope.entry.isa import arch
-from soscope.proc.signals import signal
+from soscope.proc.status import signal
 
 _ATTEMPTS = 50
 _ATTEMPT = 0.002  # seconds

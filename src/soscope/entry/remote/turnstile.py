@@ -31,7 +31,7 @@ from soscope.entry.remote.news import ChildNews
 from soscope.entry.remote.packets import PacketStream
 from soscope.proc import maps
 from soscope.proc.memory import ProcessMemory
-from soscope.proc.signals import signal
+from soscope.proc.status import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

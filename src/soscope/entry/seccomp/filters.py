@@ -18,7 +18,7 @@ from soscope.entry.stop import waits
 from soscope.entry.stop.stopping import Threads
 from soscope.errors import NoSuchProcess
 from soscope.proc import status
-from soscope.proc.reasons import Refused
+from soscope.proc.status import Refused
 
 STRICT, FILTER = "1", "2"
 _CAP_SYS_ADMIN = 21

@@ -13,7 +13,7 @@ import os
 
 from soscope.entry import ptrace
 from soscope.entry.stop.rest import NONE, TRAP, Rests, Stopped, mended
-from soscope.proc.signals import signal
+from soscope.proc.status import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

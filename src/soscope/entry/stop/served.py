@@ -17,7 +17,7 @@ from struct import Struct
 
 from soscope.entry.isa import arch
 from soscope.entry.stop.rest import NONE, Stopped
-from soscope.proc.signals import signal
+from soscope.proc.status import signal
 
 ASK, RELEASE = 1, 2
 STOPPED, GONE, REFUSED = 3, 4, 5

@@ -20,9 +20,7 @@ from soscope.entry.isa import arch
 from soscope.entry.stop import waits
 from soscope.entry.stop.patience import LookingTime
 from soscope.entry.stop.reaper import Reaper, bury, is_traced
-from soscope.proc.reasons import Refused
-from soscope.proc.signals import signal
-from soscope.proc.status import has_ended, running_time
+from soscope.proc.status import Refused, has_ended, running_time, signal
 
 _LIMIT = 1.0  # seconds in which all threads must have stopped
 _LACKING = 5.0  # seconds more if other processes use the processors

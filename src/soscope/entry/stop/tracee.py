@@ -14,7 +14,7 @@ import time
 from soscope.entry import ptrace
 from soscope.entry.isa import arch
 from soscope.entry.memory import RemoteMemory
-from soscope.proc.signals import signal
+from soscope.proc.status import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

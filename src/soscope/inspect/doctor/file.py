@@ -18,18 +18,18 @@ from soscope.inspect.doctor.finding import INFO, MISSING, OK
 from soscope.inspect.doctor.images import ImageReport
 from soscope.inspect.doctor.subject import PARTIAL, Subject
 from soscope.linker.search import Needed, closure, open_image
-from soscope.proc import reasons
+from soscope.proc import status
 
 _HEAD = 256
 _MAX_SCRIPTS = 5
 
 _SAID = {
-    reasons.SETUID: (
+    status.SETUID: (
         "set-user-id, set-group-id or with capabilities: tracing would take its rights away;"
         " soscope trace runs it untraced"
     ),
-    reasons.STATIC: "static: it has no slots; soscope prof run shows its functions by samples",
-    reasons.UNREADABLE: "not readable: soscope trace runs it untraced",
+    status.STATIC: "static: it has no slots; soscope prof run shows its functions by samples",
+    status.UNREADABLE: "not readable: soscope trace runs it untraced",
 }
 
 
@@ -132,7 +132,7 @@ def _hindrance(image: ElfImage, path: str) -> str | None:
     if "core dump" in linkage or "object file" in linkage:
         return f"{linkage}: it cannot be run"
     reason = reason_without_agent(os.fsencode(path))
-    if "library" in linkage and reason in (None, reasons.STATIC, reasons.BY_LOADER):
+    if "library" in linkage and reason in (None, status.STATIC, status.BY_LOADER):
         return None
     if reason is None and locking.would_fail(os.getpid(), image):
         return "it may call mlockall, and `ulimit -l` is too low for the agent's memory, too"

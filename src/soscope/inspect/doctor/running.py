@@ -16,9 +16,9 @@ from soscope.inspect.doctor.finding import INFO, LIMITED, MISSING, OK
 from soscope.inspect.doctor.images import ImageReport
 from soscope.inspect.doctor.subject import NOT_PERMITTED, PARTIAL, Subject
 from soscope.linker.search import open_image
-from soscope.proc import auxv, maps, status
+from soscope.proc import maps, status
 from soscope.proc.maps import Mapping
-from soscope.proc.reasons import Refused, in_full
+from soscope.proc.status import Refused, in_full
 
 _STATES = {"T": "stopped", "t": "stopped by its tracer", "D": "waiting for a device"}
 _AGENT = "/memfd:soscope"
@@ -173,7 +173,7 @@ def _stat(path: str) -> os.stat_result | None:
 def _base(pid: int) -> int:
     """Return the address at which the kernel mapped the loader, 0 for a static program."""
     try:
-        return auxv.read(pid).get(auxv.AT_BASE, 0)
+        return maps.read_auxv(pid).get(maps.AT_BASE, 0)
     except (OSError, FormatError):
         return 0
 

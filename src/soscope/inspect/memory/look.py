@@ -20,7 +20,7 @@ from soscope.live.heap.pymalloc import find_pools, is_python
 from soscope.live.heap.ranges import TakenRanges
 from soscope.live.heap.stacks import find_stacks
 from soscope.live.heap.variables import bss_ranges
-from soscope.proc import auxv, smaps
+from soscope.proc import maps, memory
 from soscope.proc.rights import missing_right
 
 TYPE_CHECKING = False
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from soscope.live.heap.blockpages import BlockPages
     from soscope.live.images.space import Space
     from soscope.live.process import Process
-    from soscope.proc.smaps import Area
+    from soscope.proc.memory import Area
 
 _LOOKS = 7  # looks after the first one, at most
 _BUSY = 0.25  # part of the time that looks may take
@@ -50,8 +50,8 @@ def look_at(process: Process, objects: BlockPages | None = None) -> Look:
     images = process.picture
     allocator = find_allocator(images)
     try:
-        pages = Pages(space.tid, space.auxv.get(auxv.AT_PAGESZ, 4096))
-        areas = smaps.read(space.tid)
+        pages = Pages(space.tid, space.auxv.get(maps.AT_PAGESZ, 4096))
+        areas = memory.read_smaps(space.tid)
     except PermissionError as error:
         raise missing_right(process.pid, "the memory's account", error.errno) from error
     except OSError:
@@ -118,7 +118,7 @@ def _looked(
         apart = [] if objects is None else objects.apart
         claims += _of_python(process, look, pages, _taken(claims, apart))
     if heaps:
-        page = space.auxv.get(auxv.AT_PAGESZ, 4096)
+        page = space.auxv.get(maps.AT_PAGESZ, 4096)
         look.trim = sum(trimmed(space, heap, page) for heap in heaps)
         if heaps[0].pin is not None:
             addr, size = heaps[0].pin

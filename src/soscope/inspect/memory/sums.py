@@ -7,7 +7,7 @@ import os
 
 from soscope.inspect.memory import model
 from soscope.inspect.memory.model import RssPart
-from soscope.proc.smaps import Area
+from soscope.proc.memory import Area
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

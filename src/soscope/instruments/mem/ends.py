@@ -6,7 +6,7 @@ from __future__ import annotations
 from soscope.control.outcome import STOPPED_DURATION
 from soscope.instruments.mem.model import COMPLETE, CUT, DISK_FULL, Cut, EndOf, MemProcess
 from soscope.model.call import ProcessExit, ProcessStart
-from soscope.proc.signals import signal_name
+from soscope.proc.status import signal_name
 from soscope.recording.reader import RecordingFile
 
 _LEFT = ("detached", STOPPED_DURATION)

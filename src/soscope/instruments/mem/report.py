@@ -20,7 +20,7 @@ from soscope.instruments.mem.model import (
     Survivor,
 )
 from soscope.instruments.mem.sampled import half_width
-from soscope.proc.reasons import in_full
+from soscope.proc.status import in_full
 from soscope.recording.losses import EXITS
 from soscope.recording.reader import RecordingFile
 

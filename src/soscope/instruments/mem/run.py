@@ -14,8 +14,7 @@ from soscope.control.settings import SessionSettings
 from soscope.entry.byloader import is_loader, program_of
 from soscope.errors import FormatError
 from soscope.instruments.mem.rss import Divide, RssInstrument
-from soscope.proc.named import command_words
-from soscope.proc.reasons import in_full
+from soscope.proc.status import command_words, in_full
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

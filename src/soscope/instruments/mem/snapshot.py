@@ -13,9 +13,9 @@ from soscope.instruments.mem.objects import ObjectsInstrument, ObjectsPlace, ref
 from soscope.instruments.mem.report import add_survivors
 from soscope.instruments.mem.rss import Divide
 from soscope.instruments.mem.survivors import Survivors
-from soscope.proc import named
+from soscope.proc import status
 from soscope.proc.memory import ProcessMemory
-from soscope.proc.reasons import Refused
+from soscope.proc.status import Refused
 from soscope.wire import objectlayout as layout
 
 TYPE_CHECKING = False
@@ -70,7 +70,7 @@ def snapshot(
     `divide` finds the parts of the resident memory when the process runs again. Raises as
     `attach`.
     """
-    command = named.command_words(pid)
+    command = status.command_words(pid)
 
     def work(interpreter: VisitedInterpreter, place: ObjectsPlace) -> Plain:
         interpreter.stays = place.state == layout.OBJECTS_COUNTING

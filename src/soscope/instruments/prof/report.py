@@ -8,7 +8,7 @@ from soscope.control.costwords import cost_lines
 from soscope.control.outcome import ChildPrograms
 from soscope.errors import RecordingError
 from soscope.instruments.prof.model import COMPLETE, CUT, DISK_FULL, MODE_LOG, Profile
-from soscope.proc.signals import signal_name
+from soscope.proc.status import signal_name
 from soscope.recording.reader import RecordingFile
 from soscope.wire import layout
 

@@ -9,8 +9,7 @@ from soscope.control.session import Session
 from soscope.control.settings import DEFAULT_BUFFER, SessionSettings
 from soscope.instruments.prof.settings import ProfSettings
 from soscope.model.call import ProcessExit
-from soscope.proc.cputime import process_ns
-from soscope.proc.named import command_words
+from soscope.proc.status import command_words, process_ns
 from soscope.recording.sink import Sink, Told
 
 TYPE_CHECKING = False

@@ -19,7 +19,7 @@ from soscope.errors import FormatError, NoSuchProcess, SoscopeError
 from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.images.scope import global_scope, older_namespaces, rtld_global
 from soscope.live.images.space import Space
-from soscope.proc import auxv
+from soscope.proc import maps
 
 _MAX_IMAGES = 8192  # images of one list; the agent has the same limit for a process
 _MAX_NAMESPACES = 64
@@ -71,7 +71,7 @@ class Images:
         self.started = main.dynamic
         self.debug = 0
         self.state = RT_CONSISTENT
-        self.loader_base = space.auxv.get(auxv.AT_BASE, 0)
+        self.loader_base = space.auxv.get(maps.AT_BASE, 0)
         self.linked: list[LoadedImage] = []
         self.namespaces: list[list[LoadedImage]] = []
         self.by_link_map: dict[int, LoadedImage] = {}
@@ -99,7 +99,7 @@ class Images:
     def is_static(self) -> bool:
         """Return whether the program was linked without a loader."""
         # if the loader itself was started as a program, it has loaded another image
-        return not self.space.auxv.get(auxv.AT_BASE) and self.main.dynamic == self.started
+        return not self.space.auxv.get(maps.AT_BASE) and self.main.dynamic == self.started
 
     @property
     def loader(self) -> LoadedImage | None:
@@ -183,8 +183,8 @@ def find_images(space: Space) -> Images:
 def _program(space: Space) -> tuple[LoadedImage, list[Segment]]:
     """Return the image that the kernel started, and its program headers."""
     coding = encoding(space.bits, space.order)
-    at = space.auxv.get(auxv.AT_PHDR, 0)
-    size = space.auxv.get(auxv.AT_PHNUM, 0) * coding.segment.size
+    at = space.auxv.get(maps.AT_PHDR, 0)
+    size = space.auxv.get(maps.AT_PHNUM, 0) * coding.segment.size
     table = space.read(at, size)
     if len(table) < size or not size:
         space.check()
@@ -273,7 +273,7 @@ def _walk(images: Images, namespace: int, head: int, segments: list[Segment]) ->
     """
     space = images.space
     layout = Struct(space.order + _LINK[space.bits])
-    vdso = space.auxv.get(auxv.AT_SYSINFO_EHDR, 0)
+    vdso = space.auxv.get(maps.AT_SYSINFO_EHDR, 0)
     main = images.main
     read, size = space.memory.read, layout.size
     listed: list[LoadedImage] = []
@@ -321,7 +321,7 @@ def _without_list(images: Images, main: LoadedImage) -> None:
     """Use what the kernel mapped: the program, and the loader, which has not run yet."""
     space = images.space
     images.linked = [main]
-    base = space.auxv.get(auxv.AT_BASE, 0)
+    base = space.auxv.get(maps.AT_BASE, 0)
     if base:
         from soscope.live.images.unlisted import image_at
 

@@ -15,7 +15,7 @@ import time
 
 from soscope.binfmt.source import ByteSource
 from soscope.errors import FormatError, NoSuchProcess, SoscopeError
-from soscope.proc import auxv, maps, status
+from soscope.proc import maps, status
 from soscope.proc.memory import ProcessMemory
 from soscope.proc.rights import missing_right
 
@@ -34,7 +34,7 @@ class Space:
     """The address space of process `pid`.
 
     `tid` is a living thread of it: the leader, unless the leader has ended. `bits` is 32 or 64,
-    `auxv` the auxiliary vector, `start` the start time in clock ticks since boot. `memory` reads
+    `maps` the auxiliary vector, `start` the start time in clock ticks since boot. `memory` reads
     run-time addresses. If `is_gentle` is true, a read brings no page into memory (`gentle.py`).
 
     `order` is its byte order, "<" or ">", and `endian` the same for int.from_bytes. `is_here` is
@@ -120,10 +120,10 @@ class Space:
             data = self._auxv_bytes()
             for bits in (64, 32):
                 try:
-                    vector = auxv.parse(data, bits=bits)
+                    vector = maps.parse_auxv(data, bits=bits)
                 except FormatError:
                     continue  # the process has another number of bits
-                if vector.get(auxv.AT_PAGESZ) in _PAGE_SIZES:
+                if vector.get(maps.AT_PAGESZ) in _PAGE_SIZES:
                     return vector, bits
             if status.read_stat(self.pid).flags & status.PF_KTHREAD:
                 break
@@ -178,7 +178,7 @@ class Space:
             return error
         if now.start != self.start:
             return NoSuchProcess(f"process {self.pid} has ended; its id is another's", errno=number)
-        if now.state in status.ENDED:
+        if now.state in status.ENDED_STATES:
             return status.zombie(self.pid, number)
         if now.flags & _PF_EXITING:  # a process that ends loses its memory first
             return NoSuchProcess(f"process {self.pid} has ended", errno=number)
@@ -286,4 +286,4 @@ class Space:
             tids = sorted(map(int, os.listdir(f"/proc/{self.pid}/task")))
         except OSError as error:
             raise self._gone(error.errno) from error
-        return [tid for tid in tids if status.state_of(tid) not in status.ENDED]
+        return [tid for tid in tids if status.state_of(tid) not in status.ENDED_STATES]

@@ -15,7 +15,7 @@ from soscope.binfmt.elf.header import Segment, read_header, read_segments
 from soscope.errors import FormatError
 from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.images.space import Space
-from soscope.proc import auxv
+from soscope.proc import maps
 from soscope.proc.maps import Mapping
 
 TYPE_CHECKING = False
@@ -33,7 +33,7 @@ def unlisted_images(images: Images) -> list[LoadedImage]:
     space = images.space
     unlisted: list[LoadedImage] = []
     known = [pair for image in images.linked for pair in image.ranges]
-    vdso = space.auxv.get(auxv.AT_SYSINFO_EHDR, 0)
+    vdso = space.auxv.get(maps.AT_SYSINFO_EHDR, 0)
     if vdso and not any(image.is_vdso for image in images.linked):
         image = image_at(space, vdso, index=len(images.linked), is_vdso=True)
         if image is not None:

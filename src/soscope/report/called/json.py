@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.proc.signals import signal_name
+from soscope.proc.status import signal_name
 from soscope.report.jsontext import json_document
 
 TYPE_CHECKING = False

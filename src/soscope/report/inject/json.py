@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.instruments.inject.sweep.result import WORST_FIRST
-from soscope.proc.signals import signal_name
+from soscope.proc.status import signal_name
 from soscope.report.form import Form
 from soscope.report.jsontext import json_document
 

@@ -13,8 +13,7 @@ from soscope.instruments.inject.sweep.result import (
     shell_words,
 )
 from soscope.model.call import printable
-from soscope.proc.reasons import NOT_FOLLOWED
-from soscope.proc.signals import signal_name
+from soscope.proc.status import NOT_FOLLOWED, signal_name
 from soscope.report.words import plural
 
 TYPE_CHECKING = False

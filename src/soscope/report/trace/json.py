@@ -25,7 +25,7 @@ from soscope.model.call import (
     Signal,
 )
 from soscope.model.image import TracedSlot, is_error
-from soscope.proc.signals import signal_name
+from soscope.proc.status import signal_name
 from soscope.prototypes import Prototypes
 from soscope.prototypes.argument import Argument
 from soscope.recording.jsontext import compact

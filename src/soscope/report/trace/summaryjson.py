@@ -7,7 +7,7 @@ from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import TraceOutcome, TraceProgramOutcome
 from soscope.instruments.trace.summary import SummaryRow, rows_of
 from soscope.model.image import REFUSAL_NAMES
-from soscope.proc.signals import signal_name
+from soscope.proc.status import signal_name
 from soscope.report.delays import delay_members
 from soscope.report.form import JSON, Form
 from soscope.report.jsontext import json_document

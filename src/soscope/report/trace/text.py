@@ -24,7 +24,7 @@ from soscope.model.call import (
     printable,
 )
 from soscope.model.image import TracedSlot, is_error
-from soscope.proc.signals import signal_name
+from soscope.proc.status import signal_name
 from soscope.prototypes import Prototypes
 from soscope.report.output import Output
 from soscope.report.trace.clock import LineClock

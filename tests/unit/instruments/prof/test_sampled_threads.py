@@ -13,7 +13,7 @@ from soscope.instruments.prof.sampling import target
 from soscope.instruments.prof.sampling.imagemap import ImageMap
 from soscope.instruments.prof.sampling.tally import SampleTally
 from soscope.instruments.prof.sampling.target import SampledProcess, SampledThread
-from soscope.proc.cputime import process_ns
+from soscope.proc.status import process_ns
 from tests.support.time.patience import until
 
 PERIOD = 10_000_000

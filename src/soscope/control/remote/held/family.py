@@ -30,7 +30,7 @@ from soscope.control.remote.space import RemoteSpace
 from soscope.entry.remote import stops
 from soscope.entry.remote.stops import RemoteStop, process_of, tid_of
 from soscope.errors import RemoteError, SoscopeError
-from soscope.proc import reasons
+from soscope.proc import status
 
 BESIDE_CHILDREN = "calls made while a child ran in the program's memory (vfork) were not seen"
 GONE = "the stub is gone: calls of children from there on were not seen"
@@ -261,7 +261,7 @@ class HeldFamily:
     def _unseen(self, held: HeldProgram) -> str | None:
         """Return why the calls of a program are not seen, None if they are."""
         if held.loader is None:
-            return reasons.STATIC
+            return status.STATIC
         first = self.first.run.held.arch
         if held.arch is not first:
             return f"it is for {held.arch.name}, and the stub's first program for {first.name}"

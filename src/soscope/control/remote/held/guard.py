@@ -24,7 +24,7 @@ from soscope.entry.remote.files import RemoteFiles
 from soscope.entry.remote.packets import PacketStream
 from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import RemoteError
-from soscope.proc.signals import signal
+from soscope.proc.status import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

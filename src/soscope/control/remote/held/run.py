@@ -18,7 +18,7 @@ from soscope.control.settings import SessionSettings
 from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import RemoteError
 from soscope.model.arch import Arch
-from soscope.proc import auxv
+from soscope.proc import maps
 from soscope.recording.clock import Sampler
 from soscope.wire.recorder import Recorder
 
@@ -101,7 +101,7 @@ class HeldRuns:
         assert loader is not None
         program.block = self._make_block(program.path, None, 0)
         program.arch, program.engine = _name(held.arch), self.choice.name
-        at = space.auxv.get(auxv.AT_BASE, 0)
+        at = space.auxv.get(maps.AT_BASE, 0)
         segments = space.headers()
         bias = space.bias(segments)
         dynamic = next((each.vaddr for each in segments if each.type == c.PT_DYNAMIC), 0) + bias

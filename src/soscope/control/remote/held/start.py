@@ -31,7 +31,7 @@ from soscope.control.signals import Signals
 from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import RemoteError, UsageError
 from soscope.model.arch import Arch
-from soscope.proc import auxv, reasons
+from soscope.proc import maps, status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def trace_held(
         target = HeldTarget(program, stub, memory, signals, events)
         signals.block()
         if held.loader is None:
-            program.reason = reasons.STATIC
+            program.reason = status.STATIC
             events.on_process("start", space.pid, None, program, program.time_ns)
             return target
         is_new = _is_new(stub, space, held)
@@ -115,7 +115,7 @@ def _memory(stub: RemoteStub, space: RemoteSpace, held: HeldProgram) -> GuestMem
     packets = HeldMemory(stub, coding)
     if not stub.can.has("QNonStop"):
         try:
-            base = base_of(space.tid, held.path, space.auxv[auxv.AT_PHDR] - _headers_at(held))
+            base = base_of(space.tid, held.path, space.auxv[maps.AT_PHDR] - _headers_at(held))
             direct = GuestMemory(space.tid, coding, base)
         except (RemoteError, OSError):
             return packets  # no emulator here, or not readable
@@ -182,6 +182,6 @@ def _is_new(stub: RemoteStub, space: RemoteSpace, held: HeldProgram) -> bool:
     assert held.loader is not None
     assert held.loader.header is not None
     entry = code_of_loader(held, held.loader.header.entry, encoding(space.bits, space.order))
-    entry += space.auxv.get(auxv.AT_BASE, 0)
+    entry += space.auxv.get(maps.AT_BASE, 0)
     mask = ~1 if held.convention.state is not None else -1
     return stub.get(held.convention.pc) == entry & mask

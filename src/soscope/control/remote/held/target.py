@@ -17,7 +17,7 @@ from soscope.control.signals import ENDING, OWN_SIGNALS, Signals
 from soscope.control.supervise import Tick
 from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import RemoteError
-from soscope.proc.signals import heeded, signal
+from soscope.proc.status import heeded, signal
 from soscope.wire import layout
 
 _TURN = 0.02  # seconds of handling stops before others get their turn

@@ -23,7 +23,7 @@ from soscope.instruments.inject.sweep.observed import SitesInstrument
 from soscope.instruments.inject.sweep.processes import adopt_orphans, kill
 from soscope.instruments.inject.sweep.site import Site
 from soscope.proc import status
-from soscope.proc.signals import signal
+from soscope.proc.status import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

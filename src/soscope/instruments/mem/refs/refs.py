@@ -31,7 +31,7 @@ from soscope.live.python.lines import line_of
 from soscope.live.python.objects import ObjectReader
 from soscope.live.python.offsets import layout_of
 from soscope.proc.memory import ProcessMemory
-from soscope.proc.reasons import Refused
+from soscope.proc.status import Refused
 from soscope.wire import objectlayout as layout
 
 TYPE_CHECKING = False

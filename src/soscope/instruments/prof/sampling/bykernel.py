@@ -13,7 +13,7 @@ from soscope.errors import SoscopeError
 from soscope.instruments.prof.sampling.imagemap import ImageMap
 from soscope.instruments.prof.sampling.tally import SampleTally
 from soscope.instruments.prof.sampling.unwind import Unwinder
-from soscope.proc.cputime import process_ns
+from soscope.proc.status import process_ns
 
 _FULL = "more samples than were read in time"
 _GONE = "processes had ended before their images were looked at"

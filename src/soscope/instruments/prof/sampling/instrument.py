@@ -6,7 +6,7 @@ from __future__ import annotations
 from soscope.control.cost import STOPS
 from soscope.control.instrument import Hooks, Instrument
 from soscope.instruments.prof.sampling.process import SamplerProcess
-from soscope.proc import reasons
+from soscope.proc import status
 from soscope.recording.sink import Sink
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 _PAUSE = 0.2  # seconds between reads of the sampler's output
 _LEFT = (  # Programs that may not be read, or not be understood.
-    reasons.ENDED,
-    reasons.FOREIGN,
-    reasons.LET_GO,
-    reasons.NOT_FOLLOWED,
-    reasons.SETUID,
-    reasons.SETUID_LOST,
-    reasons.VALGRIND,
+    status.ENDED,
+    status.FOREIGN,
+    status.LET_GO,
+    status.NOT_FOLLOWED,
+    status.SETUID,
+    status.SETUID_LOST,
+    status.VALGRIND,
 )
 _FAILED = "samples were not taken to the end: the process that took them was killed"
 

@@ -21,7 +21,7 @@ import time
 from struct import Struct
 
 from soscope.errors import SoscopeError
-from soscope.proc.cputime import process_ns
+from soscope.proc.status import process_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _live(hz: int, link: _socket.socket, asks: _socket.socket | None, *, asks_ke
             pass  # only root may raise its priority
         from soscope.entry.stop.served import rings
         from soscope.instruments.prof.sampling.sampler import StackSampler
-        from soscope.proc.signals import signal
+        from soscope.proc.status import signal
 
         os.setpgid(0, 0)  # signals of a terminal are for soscope
         null = os.open(os.devnull, os.O_RDWR)

@@ -20,7 +20,7 @@ from soscope.instruments.prof.sampling.imagemap import ImageMap
 from soscope.instruments.prof.sampling.ownstacks import find_own_stacks
 from soscope.instruments.prof.sampling.tally import SampleTally
 from soscope.instruments.prof.sampling.target import SampledProcess, SampledThread
-from soscope.proc.cputime import process_ns
+from soscope.proc.status import process_ns
 
 _NS = 1_000_000_000
 _ODD = 987  # thousandths of a period, so that work at regular intervals is seen at all its stages

@@ -13,7 +13,7 @@ from soscope.instruments.prof.sampling.ownstacks import OwnStacks, find_own_stac
 from soscope.instruments.prof.sampling.tally import SampleTally
 from soscope.instruments.prof.sampling.unwind import Unwinder
 from soscope.model.call import OwnFrame
-from soscope.proc.cputime import ThreadAccount, process_ns
+from soscope.proc.status import ThreadAccount, process_ns
 
 _STACK, _MOST_STACK = 1 << 13, 1 << 18  # bytes of a stack that are copied at first, and at most
 _MOST_FRAMES = 512

@@ -13,7 +13,7 @@ from soscope.live.heap.glibc.arenas import Arena, find_arenas, read_arena
 from soscope.live.heap.glibc.chunks import MIN_SIZE, HeapWords, size_of
 from soscope.live.heap.glibc.freelists import cached_chunks, fast_chunks
 from soscope.live.heap.glibc.params import Params, find_params
-from soscope.proc.meminfo import available
+from soscope.proc.memory import available
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
