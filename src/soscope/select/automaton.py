@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from struct import pack
 
-from soscope.select import dfa, glob
+from soscope.select import glob, patterns
 from soscope.wire import layout
 
 _HEAD = layout.AUTOMATON.size
@@ -23,8 +23,8 @@ def compile_glob(pattern: str) -> Automaton:
     """
     name = glob.literal(pattern)
     if name is not None:
-        return Automaton(pattern, *dfa.literal(pattern, name))
-    return Automaton(pattern, *dfa.build(glob.parse(pattern)))
+        return Automaton(pattern, *patterns.literal(pattern, name))
+    return Automaton(pattern, *patterns.build(glob.parse(pattern)))
 
 
 def compile_bre(pattern: str) -> Automaton:
@@ -35,7 +35,7 @@ def compile_bre(pattern: str) -> Automaton:
     """
     from soscope.select import bre  # few runs need it
 
-    return Automaton(pattern, *dfa.build(bre.parse(pattern)))
+    return Automaton(pattern, *patterns.build(bre.parse(pattern)))
 
 
 class Automaton:
@@ -61,7 +61,7 @@ class Automaton:
 
     def matches(self, name: bytes) -> bool:
         """Return whether the whole of `name` matches, in the same way as the agent."""
-        state = dfa.START
+        state = patterns.START
         table, classes, class_of = self.next, self.classes, self.class_of
         for byte in name:
             state = table[state * classes + class_of[byte]]

@@ -8,7 +8,7 @@ definitions 9.3.5). A character outside ASCII stands for each of its bytes.
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.select.dfa import ANY_BYTE
+from soscope.select.patterns import ANY_BYTE
 
 
 def _span(first: int, last: int) -> int:

@@ -8,13 +8,13 @@ Back-references are refused, because no automaton can follow them.
 
 An expression is parsed into a tree. The tree becomes a network of nodes that consume a byte or
 nothing (Thompson's construction). The nodes that can be reached without consuming a byte are
-collected into the sets of positions that `dfa.py` needs.
+collected into the sets of positions that `patterns.py` needs.
 """
 
 from __future__ import annotations
 
 from soscope.select import bracket
-from soscope.select.dfa import ANY_BYTE, Positions, too_complex
+from soscope.select.patterns import ANY_BYTE, Positions, too_complex
 
 MAX_NODES = 2000
 MAX_REPEAT = 255  # RE_DUP_MAX of POSIX; glibc's own is 32767

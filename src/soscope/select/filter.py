@@ -13,9 +13,9 @@ from struct import pack
 from soscope.errors import UsageError
 from soscope.select import expression
 from soscope.select.automaton import Automaton, compile_bre, compile_glob
-from soscope.select.dfa import too_complex
 from soscope.select.expression import ANY, Pattern, Rule
 from soscope.select.listed import either
+from soscope.select.patterns import too_complex
 from soscope.select.twins import compile_names_of
 from soscope.wire import layout
 

@@ -8,7 +8,7 @@ slash, because symbols and sonames are not paths. `[^..]` negates like `[!..]`, 
 from __future__ import annotations
 
 from soscope.select import bracket
-from soscope.select.dfa import ANY_BYTE, Positions
+from soscope.select.patterns import ANY_BYTE, Positions
 
 _STAR = -1
 _SPECIAL = frozenset(b"*?[\\")

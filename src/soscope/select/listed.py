@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.select.automaton import Automaton
-from soscope.select.dfa import START
+from soscope.select.patterns import START
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
