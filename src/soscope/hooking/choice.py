@@ -98,7 +98,7 @@ class Picture:
         selection = compile_selection([], from_)
         chosen = [image for image in listed if _is_called(selection, image)]
         if not chosen:
-            from soscope.select.near_misses import near_misses
+            from soscope.select.filter import near_misses
 
             names = near_misses(from_[0], [image.name for image in listed])
             raise HookError(
@@ -116,7 +116,7 @@ class Picture:
         asking = [binding for image in images for binding in self.bindings.by_image[image]]
         if asking:
             return asking
-        from soscope.select.near_misses import near_misses
+        from soscope.select.filter import near_misses
 
         symbol, everything = self.symbol, Bindings(self.images).by_image
         known = {slot.symbol for image in images for slot in everything.get(image, ())}

@@ -20,8 +20,7 @@ from soscope.prototypes.families import Families
 from soscope.prototypes.parser import Declarations
 from soscope.prototypes.row import AutomatonParts, Details
 from soscope.prototypes.special import Special
-from soscope.select.automaton import Automaton, compile_bre
-from soscope.select.listed import compile_names
+from soscope.select.automaton import Automaton, compile_bre, compile_names
 from soscope.wire import layout
 
 # These files come first, in this order, because the others use their declarations.

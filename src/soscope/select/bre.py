@@ -13,15 +13,15 @@ collected into the sets of positions that `patterns.py` needs.
 
 from __future__ import annotations
 
-from soscope.select import bracket
+from soscope.select import patterns
 from soscope.select.patterns import ANY_BYTE, Positions, too_complex
 
 MAX_NODES = 2000
 MAX_REPEAT = 255  # RE_DUP_MAX of POSIX; glibc's own is 32767
 MAX_NESTING = 50
 
-_WORD = bracket.CLASSES[b"alnum"] | 1 << 0x5F
-_SPACE = bracket.CLASSES[b"space"]
+_WORD = patterns.CLASSES[b"alnum"] | 1 << 0x5F
+_SPACE = patterns.CLASSES[b"space"]
 _SPECIAL = {
     0x77: _WORD,  # \w
     0x57: ANY_BYTE & ~_WORD,
@@ -66,7 +66,7 @@ def parse(pattern: str) -> Positions:
     parser = _Parser(text)
     tree = parser.alternatives(0)
     if parser.at < len(text):
-        raise bracket.error(text, r"'\)' without '\('")
+        raise patterns.error(text, r"'\)' without '\('")
     return _Network(pattern).positions(tree)
 
 
@@ -79,7 +79,7 @@ class _Parser:
 
     def alternatives(self, nesting: int) -> Tree:
         if nesting > MAX_NESTING:
-            raise bracket.error(self.text, "too many nested groups")
+            raise patterns.error(self.text, "too many nested groups")
         branches = [self.branch(nesting)]
         while self.text[self.at : self.at + 2] == b"\\|":
             self.at += 2
@@ -112,9 +112,9 @@ class _Parser:
                 trees[-1] = Tree(REPEAT, [trees[-1]], counts=counts)
                 repeats += 1
                 if repeats > MAX_NESTING:
-                    raise bracket.error(text, "too many repetitions of one thing")
+                    raise patterns.error(text, "too many repetitions of one thing")
             elif pair == b"\\{":
-                raise bracket.error(text, r"nothing to repeat before '\{'")
+                raise patterns.error(text, r"nothing to repeat before '\{'")
             else:  # a literal *, + or ?
                 trees.append(_set(1 << text[self.at - 1]))
                 repeats = 0
@@ -139,27 +139,27 @@ class _Parser:
         """Parse `\\{m\\}`, `\\{m,\\}`, `\\{m,n\\}` or `\\{,n\\}`."""
         end = self.text.find(b"\\}", self.at)
         if end < 0:
-            raise bracket.error(self.text, r"'\{' without '\}'")
+            raise patterns.error(self.text, r"'\{' without '\}'")
         low, comma, high = self.text[self.at + 2 : end].partition(b",")
         self.at = end + 2
         if (low and not low.isdigit()) or (high and not high.isdigit()) or not (low or comma):
-            raise bracket.error(self.text, r"'\{..\}' wants numbers")
+            raise patterns.error(self.text, r"'\{..\}' wants numbers")
         if len(low) > 5 or len(high) > 5:
-            raise bracket.error(self.text, f"more than {MAX_REPEAT} repetitions")
+            raise patterns.error(self.text, f"more than {MAX_REPEAT} repetitions")
         least = int(low or b"0")
         most: int | None = least
         if comma:
             most = int(high) if high else None
         if most is not None and most < least:
-            raise bracket.error(self.text, r"'\{m,n\}' with n below m")
+            raise patterns.error(self.text, r"'\{m,n\}' with n below m")
         if max(least, most or 0) > MAX_REPEAT:
-            raise bracket.error(self.text, f"more than {MAX_REPEAT} repetitions")
+            raise patterns.error(self.text, f"more than {MAX_REPEAT} repetitions")
         return least, most
 
     def atom(self, byte: int, nesting: int) -> Tree:
         text = self.text
         if byte == 0x5B:  # [
-            byte_set, self.at = bracket.parse(text, self.at, negations=b"^", escapes=False)
+            byte_set, self.at = patterns.parse_bracket(text, self.at, negations=b"^", escapes=False)
             return _set(byte_set)
         if byte == 0x5C:  # backslash
             return self.escaped(nesting)
@@ -169,19 +169,19 @@ class _Parser:
     def escaped(self, nesting: int) -> Tree:
         text = self.text
         if self.at + 1 >= len(text):
-            raise bracket.error(text, "a single backslash at the end")
+            raise patterns.error(text, "a single backslash at the end")
         byte = text[self.at + 1]
         self.at += 2
         if byte == 0x28:  # \(
             tree = self.alternatives(nesting + 1)
             if text[self.at : self.at + 2] != b"\\)":
-                raise bracket.error(text, r"'\(' without '\)'")
+                raise patterns.error(text, r"'\(' without '\)'")
             self.at += 2
             return tree
         if 0x31 <= byte <= 0x39:
-            raise bracket.error(text, f"back-reference '\\{byte - 0x30}' is not supported")
+            raise patterns.error(text, f"back-reference '\\{byte - 0x30}' is not supported")
         if byte in b"bB<>":
-            raise bracket.error(text, f"'\\{chr(byte)}' is not supported")
+            raise patterns.error(text, f"'\\{chr(byte)}' is not supported")
         if byte == 0x60:  # \` is GNU's begin, \' its end, wherever they stand
             return Tree(BEGIN)
         if byte == 0x27:

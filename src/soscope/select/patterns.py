@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a pattern deterministic and minimal.
+"""Patterns as positions, and positions as a deterministic, minimal automaton.
 
-A pattern comes as *positions*. A position is a place at which the pattern consumes a byte, with
-the set of bytes that it takes and the set of positions that may come next (`glob.py` and `bre.py`
-make them). Sets of bytes and sets of positions are plain ints used as bit sets. This makes the
-construction fast enough for every start of soscope.
-
-The cost of a pattern is limited. It is refused above `MAX_STATES` states, or after `MAX_WORK`
-steps.
+Globs and bracket expressions are read here; POSIX basic regular expressions are in bre.py.
 """
 
 from __future__ import annotations
 
 from soscope.errors import UsageError
+
+# Makes a pattern deterministic and minimal.
+#
+# A pattern comes as *positions*. A position is a place at which the pattern consumes a byte, with
+# the set of bytes that it takes and the set of positions that may come next (`patterns.py` and
+# `bre.py` make them). Sets of bytes and sets of positions are plain ints used as bit sets. This
+# makes the construction fast enough for every start of soscope.
+#
+# The cost of a pattern is limited. It is refused above `MAX_STATES` states, or after `MAX_WORK`
+# steps.
 
 MAX_STATES = 4096
 MAX_CELLS = 1 << 18  # of the table: states times classes
@@ -221,3 +225,166 @@ def _minimal(rows: list[list[int]], accept: list[bool]) -> tuple[list[int], byte
     for state in chosen:
         table += [number[block[target]] for target in rows[state]]
     return table, bytes([accept[state] for state in chosen])
+
+
+# Bracket expressions: `[a-z]`, `[!_]`, `[[:alpha:]]`. Globs and regular expressions share them.
+#
+# A name is a string of bytes. Classes and ranges are those of the C locale (POSIX.1 base
+# definitions 9.3.5). A character outside ASCII stands for each of its bytes.
+
+
+def _span(first: int, last: int) -> int:
+    """Return the set of the bytes from `first` to `last`, both included."""
+    return (1 << last + 1) - (1 << first)
+
+
+_UPPER = _span(0x41, 0x5A)
+_LOWER = _span(0x61, 0x7A)
+_DIGIT = _span(0x30, 0x39)
+
+CLASSES = {
+    b"alnum": _UPPER | _LOWER | _DIGIT,
+    b"alpha": _UPPER | _LOWER,
+    b"blank": 1 << 0x20 | 1 << 0x09,
+    b"cntrl": _span(0, 0x1F) | 1 << 0x7F,
+    b"digit": _DIGIT,
+    b"graph": _span(0x21, 0x7E),
+    b"lower": _LOWER,
+    b"print": _span(0x20, 0x7E),
+    b"punct": _span(0x21, 0x7E) & ~(_UPPER | _LOWER | _DIGIT),
+    b"space": 1 << 0x20 | _span(0x09, 0x0D),
+    b"upper": _UPPER,
+    b"xdigit": _DIGIT | _span(0x41, 0x46) | _span(0x61, 0x66),
+}
+
+
+def error(text: bytes, reason: str) -> UsageError:
+    """Return the error for a faulty pattern."""
+    return UsageError(f"pattern '{shown(text)}': {reason}", slug="pattern")
+
+
+def shown(text: bytes) -> str:
+    """Return the pattern as the user wrote it."""
+    return text.decode("utf-8", "surrogateescape")
+
+
+def parse_bracket(text: bytes, at: int, *, negations: bytes, escapes: bool) -> tuple[int, int]:
+    """Parse the bracket expression that begins with the `[` at index `at`.
+
+    `negations` are the bytes that may negate it. With `escapes`, a byte after a backslash stands
+    for itself. Return the set of bytes and the index after the closing bracket.
+    """
+    size = len(text)
+    start = at + 1
+    negated = start < size and text[start] in negations
+    if negated:
+        start += 1
+    at = start
+    members = 0
+    while True:
+        if at >= size:
+            raise error(text, "'[' without ']'")
+        if text[at] == 0x5D and at > start:  # a ] in first place stands for itself
+            at += 1
+            break
+        if text[at] == 0x5B and text[at + 1 : at + 2] == b":":
+            named, at = _class(text, at)
+            members |= named
+            continue
+        first, at = _element(text, at, escapes=escapes)
+        if text[at : at + 1] == b"-" and text[at + 1 : at + 2] not in (b"]", b""):
+            last, at = _element(text, at + 1, escapes=escapes)
+            if last < first:
+                raise error(text, "a range in [..] runs backwards")
+            members |= _span(first, last)
+        else:
+            members |= 1 << first
+    return (ANY_BYTE & ~members if negated else members), at
+
+
+def _class(text: bytes, at: int) -> tuple[int, int]:
+    """Parse the class `[:name:]` at index `at`."""
+    end = text.find(b":]", at + 2)
+    named = CLASSES.get(text[at + 2 : end]) if end >= 0 else None
+    if named is None:
+        raise error(text, "unknown class in [..]")
+    return named, end + 2
+
+
+def _element(text: bytes, at: int, *, escapes: bool) -> tuple[int, int]:
+    """Parse one end of a range: a byte, `[.x.]` or `[=x=]`."""
+    if escapes and text[at] == 0x5C:
+        if at + 1 == len(text):
+            raise error(text, "'[' without ']'")
+        return text[at + 1], at + 2
+    if text[at] == 0x5B and text[at + 1 : at + 2] in (b".", b"="):
+        mark = text[at + 1]
+        if text[at + 3 : at + 5] != bytes((mark, 0x5D)):
+            raise error(text, "only one byte can stand in [.x.] and [=x=]")
+        return text[at + 2], at + 5
+    return text[at], at + 1
+
+
+# Shell patterns as positions: `*`, `?`, `[..]`, and a backslash in front of any byte.
+#
+# A backslash also escapes in brackets. `*` and `?` match every byte, also a leading dot and a
+# slash, because symbols and sonames are not paths. `[^..]` negates like `[!..]`, as in glibc.
+
+_STAR = -1
+_SPECIAL = frozenset(b"*?[\\")
+_MOST_BYTES = 255  # more would leave no class for other bytes
+
+
+def glob_literal(pattern: str) -> bytes | None:
+    """Return the only name that a glob matches, None if it may match several."""
+    text = pattern.encode("utf-8", "surrogateescape")
+    different = set(text)
+    return text if different.isdisjoint(_SPECIAL) and len(different) <= _MOST_BYTES else None
+
+
+def parse_glob(pattern: str) -> Positions:
+    """Parse a glob. Raises UsageError if a bracket is not closed."""
+    tokens = _tokens(pattern.encode("utf-8", "surrogateescape"))
+    size = len(tokens)
+    # Position `size` is the end. A star is a position that takes any byte and may be skipped. To
+    # enter it is therefore to enter the position after it, too.
+    enter = [0] * size + [1 << size]
+    for index in range(size - 1, -1, -1):
+        enter[index] = 1 << index
+        if tokens[index] == _STAR:
+            enter[index] |= enter[index + 1]
+    follow = [
+        enter[index] if token == _STAR else enter[index + 1] for index, token in enumerate(tokens)
+    ]
+    sets = [ANY_BYTE if token == _STAR else token for token in tokens]
+    return Positions(
+        pattern,
+        [*sets, 0],
+        [*follow, 0],
+        enter[0],
+        1 << size,
+        first_accepts=enter[0] >> size != 0,
+    )
+
+
+def _tokens(text: bytes) -> list[int]:
+    """Return one byte set for each position. A run of stars is one `_STAR`."""
+    tokens: list[int] = []
+    at, size = 0, len(text)
+    while at < size:
+        byte = text[at]
+        at += 1
+        if byte == 0x2A:  # *
+            if not tokens or tokens[-1] != _STAR:
+                tokens.append(_STAR)
+        elif byte == 0x3F:  # ?
+            tokens.append(ANY_BYTE)
+        elif byte == 0x5B:  # [
+            byte_set, at = parse_bracket(text, at - 1, negations=b"!^", escapes=True)
+            tokens.append(byte_set)
+        elif byte == 0x5C and at < size:  # backslash
+            tokens.append(1 << text[at])
+            at += 1
+        else:
+            tokens.append(1 << byte)
+    return tokens

@@ -11,9 +11,8 @@ libraries.
 
 from __future__ import annotations
 
-from soscope.select import glob
-from soscope.select.automaton import Automaton, compile_glob
-from soscope.select.listed import compile_names, either
+from soscope.select import patterns
+from soscope.select.automaton import Automaton, compile_glob, compile_names, either
 
 _LARGE = """
     aio_cancel aio_error aio_fsync aio_read aio_return aio_suspend aio_write alphasort creat
@@ -216,7 +215,7 @@ def compile_names_of(text: str) -> Automaton:
     """
     if not text[:1].isalpha():
         return compile_glob(text)
-    name = glob.literal(text)
+    name = patterns.glob_literal(text)
     if name is not None:
         names = _with_twins([text])
         return compile_glob(text) if len(names) == 1 else compile_names(names, text)

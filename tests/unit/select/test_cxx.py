@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from soscope.errors import UsageError
-from soscope.select.expression import Pattern
-from soscope.select.filter import compile_symbol
+from soscope.select.filter import Pattern, compile_symbol
 from tests.support.files.elffiles import run
 from tests.support.machines.tools import need
 from tests.support.time.patience import limit

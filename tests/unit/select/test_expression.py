@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from soscope.errors import UsageError
-from soscope.select.expression import Pattern, parse, split_commas
+from soscope.select.filter import Pattern, parse, split_commas
 
 
 def written(pattern: Pattern) -> str:

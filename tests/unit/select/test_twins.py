@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from soscope.select.automaton import compile_glob
+from soscope.select.automaton import compile_glob, compile_names, either
 from soscope.select.filter import chooses, compile_selection
-from soscope.select.listed import compile_names, either
 from soscope.select.twins import compile_names_of, twins
 from tests.support.machines.tools import need
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 import re
 
 from soscope.errors import UsageError
-from soscope.select.expression import ANY, Pattern, parse_image
-from soscope.select.filter import ALL
+from soscope.select.filter import ALL, ANY, Pattern, parse_image
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from soscope.instruments.inject.spec import CERTAIN, InjectRule, seed_of
 from soscope.prototypes import Prototypes
 from soscope.prototypes.failures import errno_number
 from soscope.prototypes.undeclared import RESULT_KINDS
-from soscope.select.expression import ANY, Pattern
-from soscope.select.filter import Selection, Word, compile_pattern, compile_symbol
-from soscope.select.listed import compile_names
+from soscope.select.automaton import compile_names
+from soscope.select.filter import ANY, Pattern, Selection, Word, compile_pattern, compile_symbol
 from soscope.select.twins import twins
 from soscope.wire import layout
 

@@ -13,7 +13,7 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.control.patch import Replacement
 from soscope.entry.isa import arch
 from soscope.errors import FormatError, UsageError
-from soscope.select import expression
+from soscope.select import filter as expression
 from soscope.select.filter import ALL, compile_pattern
 from soscope.wire import layout
 from soscope.wire.patches import Caller

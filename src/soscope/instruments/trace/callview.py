@@ -67,7 +67,7 @@ class CallViews:
         names = [name for name in sorted(condition.names - self._known) if not _number(name)]
         if not names:
             return []
-        from soscope.select.near_misses import near_misses
+        from soscope.select.filter import near_misses
 
         candidates = sorted({*self._known, *(name for row in self._names.values() for name in row)})
         lines = []

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from soscope.model.image import TracedImage
 from soscope.select.automaton import Automaton
-from soscope.select.expression import Pattern
 from soscope.select.filter import (
+    Pattern,
     Selection,
     Word,
     compile_pattern,
     compile_symbol,
+    near_misses,
     without_anchors,
 )
-from soscope.select.near_misses import near_misses
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 
