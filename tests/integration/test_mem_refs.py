@@ -24,7 +24,7 @@ from soscope.instruments.mem.refs.refs import refs
 from soscope.instruments.mem.snapshot import attach, visit_objects
 from soscope.proc.memory import ProcessMemory
 from soscope.report.mem.refs import text
-from soscope.wire import objectlayout as layout
+from soscope.wire import headers as layout
 from tests.support.machines.pythons import few_pythons, pythons
 from tests.support.machines.tools import need
 from tests.support.processes.run import kill

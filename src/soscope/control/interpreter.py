@@ -26,7 +26,7 @@ from soscope.entry.guest.call import CallFault, call
 from soscope.errors import NoSuchProcess
 from soscope.proc import status
 from soscope.proc.status import Refused
-from soscope.wire import objectlayout as layout
+from soscope.wire import headers as layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.binfmt.source import ByteSource
-from soscope.wire import objectlayout as layout
+from soscope.wire import headers as layout
 
 _ENCODINGS = {0: "utf-8", 1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 

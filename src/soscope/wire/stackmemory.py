@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.wire import blocklayout, objectlayout
+from soscope.wire import blocklayout, headers
 
 BITS = 20  # the number of buckets is 2 to this power
 WORDS = 1 << 23  # of stacks and code objects: about 350,000 stacks of 23 frames
@@ -39,7 +39,7 @@ def stack_memory(
         first_word,
         scale,
         first_layout,
-        len(layouts) // objectlayout.PYTHON.size,
+        len(layouts) // headers.PYTHON.size,
         end if arrays else 0,
         arrays,
         1,  # the first array is for threads that get none

@@ -7,7 +7,7 @@ import pytest
 
 from soscope.binfmt.source import BufferSource
 from soscope.frames.code import OriginCode
-from soscope.wire import objectlayout as layout
+from soscope.wire import headers as layout
 
 
 class Zeros(BufferSource):

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from soscope.model import call, image
-from soscope.wire import blocklayout, layout, objectlayout, proflayout, tallylayout
+from soscope.wire import blocklayout, headers, layout, proflayout, tallylayout
 from tests.support.machines.tools import need
 from tests.support.targets.build import made_in
 from tests.support.time.patience import limit
 
 MIRROR = {
     **vars(blocklayout),
-    **vars(objectlayout),
+    **vars(headers),
     **vars(proflayout),
     **vars(tallylayout),
     **vars(layout),

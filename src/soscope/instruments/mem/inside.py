@@ -19,8 +19,8 @@ from pathlib import Path
 
 from soscope.instruments.mem.objects import REFUSALS
 from soscope.live.python.inagent import agent_layouts
+from soscope.wire import headers as layout
 from soscope.wire import layout as wire
-from soscope.wire import objectlayout as layout
 from soscope.wire import tallylayout as tally
 
 # Increased when a field changes its meaning and keeps its place.

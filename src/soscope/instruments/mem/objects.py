@@ -22,8 +22,8 @@ from soscope.proc import status
 from soscope.proc.memory import ProcessMemory
 from soscope.prototypes import load
 from soscope.select.filter import ALL, compile_selection
+from soscope.wire import headers as layout
 from soscope.wire import layout as wire
-from soscope.wire import objectlayout as layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

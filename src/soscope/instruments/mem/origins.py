@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.binfmt.source import ByteSource
 from soscope.frames.code import OriginCode
-from soscope.wire import objectlayout as layout
+from soscope.wire import headers as layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from soscope.instruments.mem.sidetable import SideTable, Tally
 from soscope.instruments.mem.survivors import RUBY, Survivors, notes_of_room, numbers_of
 from soscope.live.heap.blockpages import BlockPages
 from soscope.live.python.gather import gather
-from soscope.wire import objectlayout as layout
+from soscope.wire import headers as layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

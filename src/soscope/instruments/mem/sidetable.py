@@ -8,7 +8,7 @@ outside, as columns.
 from __future__ import annotations
 
 from soscope.binfmt.source import ByteSource
-from soscope.wire import objectlayout as layout
+from soscope.wire import headers as layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from soscope.instruments.mem.survivors import Survivors
 from soscope.proc import status
 from soscope.proc.memory import ProcessMemory
 from soscope.proc.status import Refused
-from soscope.wire import objectlayout as layout
+from soscope.wire import headers as layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.live.python.offsets import NEWEST, OLDEST, PythonLayout, layout_of
-from soscope.wire import objectlayout as layout
+from soscope.wire import headers as layout
 
 _TAGS = 7  # tag bits of a pointer in a frame
 _MANAGED_DICT, _MANAGED_WEAKREF = 1 << 4, 1 << 3  # of tp_flags: 16 bytes in front of the object

@@ -8,8 +8,8 @@ import pytest
 from soscope.control.blocks import Blocks
 from soscope.control.settings import SessionSettings
 from soscope.instruments.mem.objects import ObjectsInstrument, ObjectsPlace
+from soscope.wire import headers as layout
 from soscope.wire import layout as wire
-from soscope.wire import objectlayout as layout
 
 PLACES = layout.OBJECTS_PLACES
 

@@ -12,7 +12,7 @@ from soscope.recording import format as form
 from soscope.recording.names import Programs
 from soscope.report.trace.callstacks import CallStacks
 from soscope.report.trace.display import Display
-from soscope.wire import blocklayout, objectlayout
+from soscope.wire import blocklayout, headers
 
 PYTHON = 1 << blocklayout.FRAME_PYTHON
 LINE = 1 << blocklayout.FRAME_INSTR  # of Ruby, whose frames have a line for an instruction
@@ -24,7 +24,7 @@ def words(*values: int) -> bytes:
 
 def code(file: bytes, name: bytes) -> bytes:
     """Return the words of what a code of Ruby's says of itself."""
-    head = objectlayout.CODE.struct.pack(0, len(file), 0, len(name), 0, 0)
+    head = headers.CODE.struct.pack(0, len(file), 0, len(name), 0, 0)
     data = head + file + name
     data += bytes(-len(data) % 8)
     size = len(data) // 8 << blocklayout.STACK_SIZE

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from soscope.wire import objectlayout as layout
+from soscope.wire import headers as layout
 
 Words = NDArray[np.uint64]
 Places = NDArray[np.intp]

@@ -26,7 +26,7 @@ from soscope.live.python.offsets import PythonLayout
 from soscope.live.python.referents import DICT, TYPE, UNNAMED, Hold, Referents
 from soscope.live.python.strings import read_str
 from soscope.live.python.types import PythonTypes
-from soscope.wire import objectlayout as layout
+from soscope.wire import headers as layout
 
 _RANKS = {layout.REF_THREAD: 1, layout.REF_FRAME: 2}
 _MODULE_RANK = 3

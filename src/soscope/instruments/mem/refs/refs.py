@@ -32,7 +32,7 @@ from soscope.live.python.objects import ObjectReader
 from soscope.live.python.offsets import layout_of
 from soscope.proc.memory import ProcessMemory
 from soscope.proc.status import Refused
-from soscope.wire import objectlayout as layout
+from soscope.wire import headers as layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soscope.instruments.mem.refs.graph import Places, RefGraph, Words
-from soscope.wire import objectlayout as layout
+from soscope.wire import headers as layout
 
 _MOST = 1 << 22  # holders that are examined for one object
 _LONGEST = 10_000  # references in a path
