@@ -35,7 +35,7 @@ from soscope.proc import status
 from soscope.proc.status import Refused, comm, in_full
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock, Execs
-from soscope.wire.planfile import PlanFile
+from soscope.wire.sharedfile import PlanFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is slow to import

@@ -10,8 +10,14 @@ from soscope.errors import UsageError
 from soscope.select.automaton import Automaton, pack_patterns
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
-from soscope.wire.latertable import add_functions, ask_no_more, replace_functions
-from soscope.wire.plan import InstrumentPlan, Plan, renumber_patterns
+from soscope.wire.plan import (
+    InstrumentPlan,
+    Plan,
+    add_functions,
+    ask_no_more,
+    renumber_patterns,
+    replace_functions,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

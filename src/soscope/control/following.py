@@ -14,7 +14,7 @@ from soscope.control.exitstatus import ExitStatus
 from soscope.control.program import Program
 from soscope.errors import AttachError
 from soscope.wire.block import ControlBlock
-from soscope.wire.planfile import PlanFile
+from soscope.wire.sharedfile import PlanFile
 
 _INT = 4  # bytes of a descriptor
 _FILES = 2  # descriptors that come with one packet, at most

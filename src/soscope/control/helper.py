@@ -31,7 +31,7 @@ from soscope.entry.agent.visit import Visit
 from soscope.entry.stop.reaper import Reaper
 from soscope.proc import status
 from soscope.proc.status import signal
-from soscope.wire.planfile import PlanFile
+from soscope.wire.sharedfile import PlanFile
 
 STOP = b"stop"
 PROCESS, SIGNAL, EXIT, OVER = "process", "signal", "exit", "over"

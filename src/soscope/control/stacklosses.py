@@ -5,20 +5,20 @@ from __future__ import annotations
 
 from struct import unpack_from
 
-from soscope.wire import blocklayout
+from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 
 _NO_RUBY = {
-    blocklayout.RUBY_NO_FUNCTION: "frames of Ruby are not known: it lacks a function",
-    blocklayout.RUBY_NO_LAYOUT: "frames of Ruby are not known: its version is not",
-    blocklayout.RUBY_NO_CONTEXT: "frames of Ruby are not known: its threads' states are not found",
-    blocklayout.RUBY_WRONG: "frames of Ruby are not known: it has others than its version should",
+    layout.RUBY_NO_FUNCTION: "frames of Ruby are not known: it lacks a function",
+    layout.RUBY_NO_LAYOUT: "frames of Ruby are not known: its version is not",
+    layout.RUBY_NO_CONTEXT: "frames of Ruby are not known: its threads' states are not found",
+    layout.RUBY_WRONG: "frames of Ruby are not known: it has others than its version should",
 }
 _NO_PYTHON = {
-    blocklayout.PYTHON_NO_FUNCTION: "frames of Python are not known: it lacks a function",
-    blocklayout.PYTHON_NO_LAYOUT: "frames of Python are not known: its version is not",
-    blocklayout.PYTHON_NO_GIL: "frames of Python are not known: it is a free-threaded build",
-    blocklayout.PYTHON_DEBUG: "frames of Python are not known: it is a debug build",
+    layout.PYTHON_NO_FUNCTION: "frames of Python are not known: it lacks a function",
+    layout.PYTHON_NO_LAYOUT: "frames of Python are not known: its version is not",
+    layout.PYTHON_NO_GIL: "frames of Python are not known: it is a free-threaded build",
+    layout.PYTHON_DEBUG: "frames of Python are not known: it is a debug build",
 }
 
 
@@ -33,7 +33,7 @@ class StackLosses:
 
     def take(self, block: ControlBlock, instrument: int) -> None:
         """Add the losses of one program if `instrument` keeps stacks."""
-        head = blocklayout.BLOCKS
+        head = layout.BLOCKS
         with block.own(instrument) as own:
             if len(own) >= head.size:
                 (lost,) = unpack_from("<Q", own, head.offset("stacks_lost"))

@@ -18,7 +18,7 @@ from soscope.frames.evaluator import BODY, COLD
 from soscope.live.python.lines import line_of
 from soscope.model.call import StackFrame
 from soscope.recording.names import RecordedProgram
-from soscope.wire import blocklayout as layout
+from soscope.wire import layout
 
 _Frame = TypeVar("_Frame")
 

@@ -17,9 +17,9 @@ from soscope.live.names.staticnames import ImageNames, open_regular
 from soscope.model.call import StackFrame
 from soscope.recording.moves import in_image
 from soscope.recording.names import RecordedProgram
-from soscope.wire import blocklayout
+from soscope.wire import layout
 
-_COUNT = (1 << blocklayout.STACK_API) - 1
+_COUNT = (1 << layout.STACK_API) - 1
 Place = tuple[StackFrame, int | None]  # a frame, and its address if it is native code
 _API_NAMES = {
     "API_NEW": "operator new",
@@ -27,11 +27,11 @@ _API_NAMES = {
 }
 APIS = {
     value: _API_NAMES.get(name, name.removeprefix("API_").lower())
-    for name, value in vars(blocklayout).items()
+    for name, value in vars(layout).items()
     if name.startswith("API_")
 }
-HEAP_APIS = (blocklayout.API_BRK, blocklayout.API_SBRK)
-MAPPING_APIS = frozenset(name for value, name in APIS.items() if value >= blocklayout.API_MMAP)
+HEAP_APIS = (layout.API_BRK, layout.API_SBRK)
+MAPPING_APIS = frozenset(name for value, name in APIS.items() if value >= layout.API_MMAP)
 
 
 def stack_at(program: RecordedProgram, number: int) -> tuple[int, tuple[int, ...], bool]:
@@ -47,8 +47,8 @@ def stack_at(program: RecordedProgram, number: int) -> tuple[int, tuple[int, ...
     count = head & _COUNT
     if at + 8 + 8 * count > len(words):
         return 0, (), False
-    api = head >> blocklayout.STACK_API & 0xFF
-    return api, unpack_from(f"<{count}Q", words, at + 8), bool(head >> blocklayout.STACK_CUT & 1)
+    api = head >> layout.STACK_API & 0xFF
+    return api, unpack_from(f"<{count}Q", words, at + 8), bool(head >> layout.STACK_CUT & 1)
 
 
 class _NamedFile:
@@ -142,7 +142,7 @@ class FrameNames:
         return known
 
     def _make(self, program: RecordedProgram, word: int) -> tuple[StackFrame, int, int]:
-        if word == blocklayout.FRAME_SOSCOPE:
+        if word == layout.FRAME_SOSCOPE:
             return StackFrame("soscope", None, None), NO_PART, 0
         image = program.image_of(word)
         _, addr = in_image(word)

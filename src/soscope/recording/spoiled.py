@@ -13,8 +13,7 @@ from soscope.recording.clock import Sampler
 from soscope.recording.possible import Limits, without
 from soscope.recording.stacktable import StackTable
 from soscope.wire import layout
-from soscope.wire.block import ControlBlock
-from soscope.wire.meddling import Meddling
+from soscope.wire.block import ControlBlock, Meddling
 
 _FEW = 1 << 16  # units that are all checked, in a twenty-fifth of a second
 _WHOLE, _TYPES = 64, 512  # later: one chunk, or one row's types, in so many chunks

@@ -8,12 +8,12 @@ refers to complete stacks.
 
 from __future__ import annotations
 
-from soscope.wire import blocklayout, layout
+from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 
-_COUNT = (1 << blocklayout.STACK_API) - 1
+_COUNT = (1 << layout.STACK_API) - 1
 _KEEPERS = (layout.INSTRUMENT_BLOCKS, layout.INSTRUMENT_TRACE)
-_IS_CODE = 1 << blocklayout.STACK_CODE
+_IS_CODE = 1 << layout.STACK_CODE
 
 
 class StackTable:
@@ -28,7 +28,7 @@ class StackTable:
         keeper = next(filter(block.own_start, _KEEPERS), None)
         self._room = self._first = self._used = 0
         if keeper is not None:
-            start, fields = block.own_start(keeper), blocklayout.BLOCKS
+            start, fields = block.own_start(keeper), layout.BLOCKS
             said = memoryview(block.given(keeper)[: fields.size & ~7]).cast("Q")
             self._room = said[fields.offset("words") // 8]
             self._first = (start + said[fields.offset("first_word") // 8]) // 8
@@ -65,7 +65,7 @@ class StackTable:
             head = words[start + first]
             if not head:
                 break
-            first += 1 + (head >> blocklayout.STACK_SIZE if head & _IS_CODE else head & _COUNT)
+            first += 1 + (head >> layout.STACK_SIZE if head & _IS_CODE else head & _COUNT)
         return min(first, count)
 
     def _words(self, first: int, end: int) -> bytes:

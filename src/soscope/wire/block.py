@@ -1,28 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control block: the memory that soscope and the agent share. A plan describes its layout.
+"""The control block: the memory that soscope and the agent share, and how its plan describes it.
 
-Words are read and written through memoryviews of native integers, never through `struct`. Such an
-access is a single load or store of the machine, so the other side never sees a word half written.
+Words are read and written through memoryviews of native integers, never through `struct`: those
+are single loads and stores, which a thread of the target may see at any time.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 import time
 
 from soscope.errors import FormatError, NoSharedMemory
 from soscope.model.call import Stats
 from soscope.model.image import TracedImage, TracedSlot
-from soscope.wire import countarrays, layout, records, sharedfile
-from soscope.wire.countarrays import CountArrays
-from soscope.wire.futex import wake
-from soscope.wire.laidout import LaidOut
+from soscope.wire import laidout, layout, records, sharedfile
+from soscope.wire.laidout import CountArrays, LaidOut
 from soscope.wire.plan import Plan
-from soscope.wire.planfile import PlanFile
+from soscope.wire.sharedfile import PlanFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import mmap
     from collections.abc import Callable, Iterable
+
+
+# Waking threads that wait for a word of a control page.
+
+_WAKE = 1
+_libraries: list[ctypes.CDLL] = []  # libc, kept: to find it takes a while
+
+
+def wake(mapping: mmap.mmap, field: str, most: int) -> None:
+    """Wake `most` of the threads that wait for a futex word of a mapped control page."""
+    from soscope.model.arch import arch_here
+
+    here = arch_here()
+    number = None if here is None else here.calls.get("futex")
+    if number is None or sys.maxsize < 1 << 32:
+        return  # waiting threads look again every 100 ms anyway
+    if not _libraries:
+        _libraries.append(ctypes.CDLL(None))
+    word = ctypes.c_uint32.from_buffer(mapping, layout.CONTROL.offset(field))
+    _libraries[0].syscall(number, ctypes.byref(word), _WAKE, most)
+    del word  # a reference would keep the mapping from being closed
+
+
+# The control block: the memory that soscope and the agent share. A plan describes its layout.
+#
+# Words are read and written through memoryviews of native integers, never through `struct`. Such an
+# access is a single load or store of the machine, so the other side never sees a word half written.
 
 _KEPT = ("plans", "flags", "string_limit", "chunks", "spare_chunks", "count_arrays")
 _OWN = 6  # in a row of the plan: offset of the instrument's memory; its size
@@ -715,20 +743,20 @@ class ControlBlock:
         return [index for index, offset in enumerate(column) if offset in offsets]
 
     def counts(self) -> dict[int, int]:
-        """Return {slot index: number of calls} as COUNT has counted them. See `countarrays`."""
-        return countarrays.counts(self._count_arrays())
+        """Return {slot index: number of calls} as COUNT has counted them. See `laidout`."""
+        return laidout.counts(self._count_arrays())
 
     def stats(self) -> Stats:
-        """Return the sums of STATS by slot index. See `countarrays`."""
-        return countarrays.stats(self._count_arrays())
+        """Return the sums of STATS by slot index. See `laidout`."""
+        return laidout.stats(self._count_arrays())
 
     def spoiled_counts(self) -> int:
-        """Return the number of counters that cannot be right. See `countarrays`."""
+        """Return the number of counters that cannot be right. See `laidout`."""
         kinds = self.instruments
         if layout.INSTRUMENT_STATS in kinds:
-            return countarrays.spoiled(self._count_arrays(), layout.STATS.size // 8)
+            return laidout.spoiled(self._count_arrays(), layout.STATS.size // 8)
         is_counted = layout.INSTRUMENT_COUNT in kinds
-        return countarrays.spoiled(self._count_arrays(), 1) if is_counted else 0
+        return laidout.spoiled(self._count_arrays(), 1) if is_counted else 0
 
     def _count_arrays(self) -> CountArrays:
         return CountArrays(
@@ -802,3 +830,102 @@ class ControlBlock:
         self.question = 0
         self.answers = (self.answers + 1) & 0xFFFF_FFFF
         wake(self.mapping, "answers", layout.MAX_IMAGES)
+
+
+# Finds words of a control block that the target's program has overwritten.
+#
+# Each word is written either by the agent or by soscope, by fixed rules. A word that soscope writes
+# at the beginning does not change. A word that the agent writes at its start does not change
+# either. A counter of the agent never decreases.
+
+_LAID_OUT = ("magic", "wire_version", "control_size", "build_id")
+_WRITTEN_ONCE = (
+    "error",
+    "error_at",
+    "agent_base",
+    "agent_size",
+    "tsc_start",
+    "realtime_start",
+    "monotonic_start",
+    "cost_inner",
+    "cost_outer",
+    "cost_call",
+)
+_COUNTED = (
+    "images",
+    "slots",
+    "strings",
+    "counts_used",
+    "ring_seq",
+    "dropped_exits",
+    "images_dropped",
+    "slots_dropped",
+    "call_sites",
+    "moves",
+    "unanswered",
+    "delayed",
+    "delays_over",
+    "delays_unknown",
+)
+_MOST = {
+    "images": ("images_dropped", layout.MAX_IMAGES),
+    "slots": ("slots_dropped", layout.MAX_SLOTS),
+}
+_PLACES = {
+    name: (at, at + size)
+    for name, (at, size, _) in layout.CONTROL.fields.items()
+    if name in _COUNTED
+}
+
+
+class Meddling:
+    """The expected values in one control block. Each word that breaks a rule is counted once."""
+
+    __slots__ = ("_block", "_counts", "_found", "_has_begun", "_stays")
+
+    def __init__(self, block: ControlBlock) -> None:
+        self._block = block
+        self._found: set[str] = set()
+        self._has_begun = False
+        self._stays: dict[str, bytes] = {}
+        self._counts = dict.fromkeys(_COUNTED, 0)
+        self._keep(_LAID_OUT)
+
+    def begin(self) -> None:
+        """Take note that the agent has written its constant fields."""
+        self._keep(_WRITTEN_ONCE)
+        self._block.keep_written()
+        self._has_begun = True
+
+    def _keep(self, names: tuple[str, ...]) -> None:
+        self._stays.update({name: self._field(name) for name in names})
+
+    def _field(self, name: str) -> bytes:
+        at, size, _ = layout.CONTROL.fields[name]
+        return self._block.mapping[at : at + size]
+
+    def look(self) -> int:
+        """Return how many more counters have decreased or cannot be right since the last look."""
+        before = len(self._found)
+        page = self._block.mapping[: layout.CONTROL.size]
+        for name, (at, end) in _PLACES.items():
+            now = int.from_bytes(page[at:end], "little")
+            if now < self._counts[name]:
+                self._found.add(name)
+            self._counts[name] = now
+        if self._has_begun and not 0 < self._block.state <= layout.STATE_STOPPED:
+            self._found.add("state")
+        self._found |= self._block.bounds.damaged
+        return len(self._found) - before
+
+    def finish(self) -> int:
+        """Return how many more words have changed that must not, or cannot be right."""
+        before = len(self._found)
+        self._found |= self._block.damaged_sums()
+        self._found.update(
+            name for name, value in self._stays.items() if self._field(name) != value
+        )
+        for name, (dropped, most) in _MOST.items():
+            if self._counts[name] > most and not self._counts[dropped]:
+                self._found.add(name)
+        return len(self._found) - before

@@ -1,9 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The content of a control block's plan: it tells the agent what to do."""
+"""What a control block is made of: the answer to "what shall the agent do"."""
 
 from __future__ import annotations
 
 from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from soscope.wire.block import ControlBlock
+
 
 STRINGS_SIZE = 64 << 20  # names of MAX_SLOTS symbols at 256 bytes; sparse
 
@@ -51,7 +58,7 @@ class Plan:
 
     `patches` is a table of functions that are to be called in place of others. If it is empty,
     the present patches stay. `function_room` is the number of bytes for tables of functions that
-    are added later (`latertable.py`). If `gate` is not None, each process has a gate, and the
+    are added later (`plan.py`). If `gate` is not None, each process has a gate, and the
     program's gate is first open (True) or closed (False). If it is None, there are no gates, and
     all calls are recorded. If `counts_execs` is set, children that are not followed count the
     programs that they execute.
@@ -145,3 +152,60 @@ def renumber_patterns(rules: bytes, functions: bytes, first: int) -> tuple[bytes
 def _renumber(table: bytearray, at: int, first: int) -> None:
     number = int.from_bytes(table[at : at + 2], "little")
     table[at : at + 2] = (number + first).to_bytes(2, "little")
+
+
+# Tables of functions that are added to a plan after it was made.
+
+
+def replace_functions(block: ControlBlock, number: int, functions: bytes) -> bool:
+    """Give instrument `number` another table of functions. Return whether there is room for it.
+
+    This is possible only before the agent is started.
+    """
+    at = _append(block, functions)
+    if at is None:
+        return False
+    block.replace_functions(number, at)
+    return True
+
+
+def add_functions(block: ControlBlock, number: int, build: Callable[[int, int], bytes]) -> bool:
+    """Add a table of functions to instrument `number`. Return whether there is room for it.
+
+    The agent may be running meanwhile. `build` gets two offsets from the start of the
+    instrument's first table: the offset of the new table, and the offset of the table that was
+    added before it (0 if there is none). Offsets in the new table also count from the start of
+    the first table.
+    """
+    start, _ = block.section(layout.SEC_FUNCTIONS)
+    first = block.functions_start(number)
+    more = start + first + layout.FUNCTION_TABLE.offset("more")
+    before = int.from_bytes(block.plan.read(more, 4), "little")
+    at = _append(block, build(_end(block) - first, before))
+    if at is None:
+        return False
+    return block.plan.write(more, (at - first).to_bytes(4, "little"))  # the new table is complete
+
+
+def ask_no_more(block: ControlBlock, number: int) -> None:
+    """Make the agent ask no more questions about functions of instrument `number`."""
+    place = layout.PLAN_HEAD.offset("plan") + number * layout.PLAN.size
+    place += layout.PLAN.offset("flags")
+    flags = int.from_bytes(block.plan.read(place, 4), "little") & ~layout.PLAN_ASKS
+    block.plan.write(place, flags.to_bytes(4, "little"))
+
+
+def _end(block: ControlBlock) -> int:
+    """Return the offset at which the next table begins."""
+    used = block.plan.field("functions_used")
+    return used + -used % 8
+
+
+def _append(block: ControlBlock, functions: bytes) -> int | None:
+    """Append a table behind all others. Return its offset, None if there is no room for it."""
+    start, size = block.section(layout.SEC_FUNCTIONS)
+    at = _end(block)
+    if at + len(functions) > size or not block.plan.write(start + at, functions):
+        return None
+    block.plan.set_field("functions_used", at + len(functions))
+    return at

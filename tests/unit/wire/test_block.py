@@ -18,7 +18,7 @@ from soscope.errors import AgentError, FormatError
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 from soscope.wire.plan import InstrumentPlan, Plan
-from soscope.wire.planfile import PlanFile
+from soscope.wire.sharedfile import PlanFile
 from tests.support.time.patience import limit
 
 OF_PLAN = (layout.SEC_PATTERNS, layout.SEC_RULES, layout.SEC_FUNCTIONS, layout.SEC_PATCHES)

@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from soscope.model import call, image
-from soscope.wire import blocklayout, headers, layout, proflayout, tallylayout
+from soscope.wire import headers, layout
 from tests.support.machines.tools import need
 from tests.support.targets.build import made_in
 from tests.support.time.patience import limit
 
 MIRROR = {
-    **vars(blocklayout),
+    **vars(layout),
     **vars(headers),
-    **vars(proflayout),
-    **vars(tallylayout),
+    **vars(headers),
+    **vars(headers),
     **vars(layout),
 }
 REPOSITORY = Path(__file__).parents[3]

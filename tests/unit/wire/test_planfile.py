@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from soscope.wire import layout
-from soscope.wire.planfile import PlanFile
+from soscope.wire.sharedfile import PlanFile
 
 
 @pytest.fixture

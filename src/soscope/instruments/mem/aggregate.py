@@ -35,7 +35,7 @@ from soscope.instruments.mem.sums import (
 from soscope.recording import format as form
 from soscope.recording.clock import Clock
 from soscope.recording.sink import Sink, Stop, Told
-from soscope.wire import blocklayout, layout
+from soscope.wire import layout
 
 _BEHIND = 50_000_000  # nanoseconds; a thread may lose its processor in the middle of a record
 _HELD = 1_000_000_000  # ns for which a free waits for a record that its call has failed
@@ -194,7 +194,7 @@ class Aggregate(Sink):
     def _is_heap(self, program: int, stack: int) -> bool:
         words, at = self._apis.get(program, b""), 8 * stack
         head = int.from_bytes(words[at : at + 8], "little")
-        return head >> blocklayout.STACK_API & 0xFF in HEAP_APIS
+        return head >> layout.STACK_API & 0xFF in HEAP_APIS
 
     def _stage(self, until: int | None) -> None:
         """Prepare the events from before `until` (tsc; all events if it is None) for adding up."""

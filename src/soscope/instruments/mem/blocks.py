@@ -15,8 +15,8 @@ from soscope.instruments.mem.sampled import scale_of
 from soscope.live.python.inagent import agent_layouts
 from soscope.prototypes import load
 from soscope.select.filter import ALL, compile_selection
-from soscope.wire import blocklayout, layout
-from soscope.wire.stackmemory import BITS, WORDS, stack_memory
+from soscope.wire import layout
+from soscope.wire.recorder import BITS, WORDS, stack_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,9 +77,9 @@ _OWN_ALLOCATOR = (
 
 EXACT, SAMPLED, COUNT = "exact", "sampled", "count"
 _MODES = {
-    EXACT: blocklayout.BLOCKS_EXACT,
-    SAMPLED: blocklayout.BLOCKS_SAMPLE,
-    COUNT: blocklayout.BLOCKS_COUNT,
+    EXACT: layout.BLOCKS_EXACT,
+    SAMPLED: layout.BLOCKS_SAMPLE,
+    COUNT: layout.BLOCKS_COUNT,
 }
 
 
@@ -227,8 +227,8 @@ class BlocksInstrument(Instrument):
             self._counted.take(block)
         self._losses.take(block, layout.INSTRUMENT_BLOCKS)
         with block.own(layout.INSTRUMENT_BLOCKS) as own:
-            if len(own) >= blocklayout.BLOCKS.size:
-                head = blocklayout.BLOCKS
+            if len(own) >= layout.BLOCKS.size:
+                head = layout.BLOCKS
                 (threads_lost,) = unpack_from("<Q", own, head.offset("threads_lost"))
                 self.threads_lost += threads_lost
         self._has_allocator |= _has_allocator(block)
@@ -236,14 +236,14 @@ class BlocksInstrument(Instrument):
 
 def _has_allocator(block: ControlBlock) -> bool:
     with block.own(layout.INSTRUMENT_BLOCKS) as own:
-        if len(own) < blocklayout.BLOCKS.size:
+        if len(own) < layout.BLOCKS.size:
             return False
-        (has_allocator,) = unpack_from("<Q", own, blocklayout.BLOCKS.offset("has_allocator"))
+        (has_allocator,) = unpack_from("<Q", own, layout.BLOCKS.offset("has_allocator"))
         return bool(has_allocator)
 
 
 def _let_nobody_lead(block: ControlBlock) -> None:
     start = block.own_start(layout.INSTRUMENT_BLOCKS)
     if start:
-        word = (start + blocklayout.BLOCKS.offset("lead")) // 8
-        block.words[word] = blocklayout.LEAD_NOBODY | blocklayout.LEAD_NEVER
+        word = (start + layout.BLOCKS.offset("lead")) // 8
+        block.words[word] = layout.LEAD_NOBODY | layout.LEAD_NEVER

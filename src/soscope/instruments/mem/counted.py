@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from soscope.wire import blocklayout, layout
+from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 # process (its own pid), thread, api, size class, made, bytes, freed, bytes
 CountedRow = list[int]
-_COARSE = blocklayout.SIZES_FINE // blocklayout.SIZES_STEP
-_WORDS = blocklayout.SIZES.size // 8
-_HEAD = blocklayout.SIZES.offset("classes") // 8
-_CELL = blocklayout.SIZE_CLASS.size // 8
+_COARSE = layout.SIZES_FINE // layout.SIZES_STEP
+_WORDS = layout.SIZES.size // 8
+_HEAD = layout.SIZES.offset("classes") // 8
+_CELL = layout.SIZE_CLASS.size // 8
 _EACH_NS = 8  # ns that making a block takes at least
 _MOST_BYTES = 1 << 47  # largest block: a process has no more addresses
 _MOST_SUM = 1 << 56  # bytes of all blocks: more than a program asks for in its life
@@ -32,9 +32,9 @@ def class_sizes(number: int) -> tuple[int, int]:
     ((0, 16), (17, 32), (1025, 2048))
     """
     if number < _COARSE:
-        step = blocklayout.SIZES_STEP
+        step = layout.SIZES_STEP
         return number * step + bool(number), (number + 1) * step
-    most = blocklayout.SIZES_FINE << (number - _COARSE + 1)
+    most = layout.SIZES_FINE << (number - _COARSE + 1)
     return most // 2 + 1, most
 
 
@@ -99,13 +99,13 @@ def _read(block: ControlBlock) -> tuple[list[CountedRow], list[int]]:
     lost = [0] * 4
     most = block.bounds.calls(_EACH_NS)
     with block.own(layout.INSTRUMENT_BLOCKS) as own:
-        fields = blocklayout.BLOCKS
+        fields = layout.BLOCKS
         if len(own) < fields.size:
             return rows, lost
         first, arrays = fields.struct.unpack_from(block.given(layout.INSTRUMENT_BLOCKS))[10:12]
         used = fields.struct.unpack_from(own)[12]
         for number in range(min(used, arrays) if first else 0):
-            start = first + number * blocklayout.SIZES.size
+            start = first + number * layout.SIZES.size
             words = np.frombuffer(own, "<u8", _WORDS, start).copy()
             for at, (head, limit) in enumerate(
                 zip(words[1:_HEAD].tolist(), (most, most, _MOST_SUM), strict=True)
@@ -114,7 +114,7 @@ def _read(block: ControlBlock) -> tuple[list[CountedRow], list[int]]:
             owner = int(words[0])
             cells = words[_HEAD:].reshape(-1, _CELL)
             for at in np.flatnonzero(cells[:, 0] | cells[:, 2]).tolist():
-                api, size_class = divmod(at, blocklayout.SIZES_CLASSES)
+                api, size_class = divmod(at, layout.SIZES_CLASSES)
                 who = [owner & 0xFFFF_FFFF, owner >> 32]
                 amounts = cells[at].tolist()
                 if _can_be(size_class, amounts, most):

@@ -9,14 +9,14 @@ import numpy.typing as npt
 from soscope.recording.arrays import UNITS, units_of, units_of_chunks
 from soscope.recording.reader import RecordingFile
 from soscope.recording.sink import Sink
-from soscope.wire import blocklayout, layout
+from soscope.wire import layout
 
 _UNIT = np.dtype(
     [("commit", "<u4"), ("stack", "<u4"), ("tsc", "<u8"), ("addr", "<u8"), ("size", "<u8")]
 )
 _KINDS = layout.UNIT_KEPT - layout.UNIT_BLOCK + 1
 _MOST = 1 << 62  # more than any time (tsc) and any size of a block
-_TICKS = (1 << blocklayout.BLOCK_TICKS) - 1
+_TICKS = (1 << layout.BLOCK_TICKS) - 1
 _PID, _TID = (layout.CHUNK.offset(name) // 4 for name in ("pid", "tid"))
 
 Units = npt.NDArray[np.void]

@@ -20,8 +20,8 @@ from pathlib import Path
 from soscope.instruments.mem.objects import REFUSALS
 from soscope.live.python.inagent import agent_layouts
 from soscope.wire import headers as layout
+from soscope.wire import headers as tally
 from soscope.wire import layout as wire
-from soscope.wire import tallylayout as tally
 
 # Increased when a field changes its meaning and keeps its place.
 _MEANING = 1

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from soscope.instruments.mem.events import BlockEvents, replaced
 from soscope.instruments.mem.sampled import Chances
-from soscope.wire import blocklayout, layout
+from soscope.wire import layout
 
 Integers = npt.NDArray[np.int64]
 FOREVER = np.iinfo(np.int64).max
-_TICKS = (1 << blocklayout.BLOCK_TICKS) - 1
+_TICKS = (1 << layout.BLOCK_TICKS) - 1
 # A processor may read its clock some hundred instructions early. Then the next owner of a block
 # seems to have it before another thread has freed it.
 EARLY = 2000  # ticks

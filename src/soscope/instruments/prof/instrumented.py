@@ -19,7 +19,7 @@ from soscope.instruments.prof.reported import pack
 from soscope.prototypes import load, table
 from soscope.recording.sink import Sink
 from soscope.select.filter import ALL, compile_selection
-from soscope.wire import layout, proflayout
+from soscope.wire import headers, layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ HOOKS = (
 SAMPLE_PERIOD = 64
 
 _MODES = {
-    MODE_QUIET: proflayout.PROF_QUIET,
-    MODE_COUNT: proflayout.PROF_COUNT,
-    MODE_SAMPLE: proflayout.PROF_SAMPLE,
-    MODE_TIME: proflayout.PROF_TIME,
-    MODE_LOG: proflayout.PROF_LOG,
+    MODE_QUIET: headers.PROF_QUIET,
+    MODE_COUNT: headers.PROF_COUNT,
+    MODE_SAMPLE: headers.PROF_SAMPLE,
+    MODE_TIME: headers.PROF_TIME,
+    MODE_LOG: headers.PROF_LOG,
 }
 
 

@@ -11,7 +11,7 @@ from soscope.instruments.prof.timeline import ThreadTimeline
 from soscope.instruments.prof.tree import ReportedCalls
 from soscope.recording.reader import RecordingFile
 from soscope.recording.times import Times
-from soscope.wire import layout, proflayout
+from soscope.wire import headers, layout
 
 
 def add_logged(recording: RecordingFile, reported: list[tuple[int, ReportedCalls]]) -> None:
@@ -22,9 +22,9 @@ def add_logged(recording: RecordingFile, reported: list[tuple[int, ReportedCalls
     said = dict(reported)
     for program, threads in _logs(recording, reported).items():
         if program not in said:
-            costs = [(0, 0)] * proflayout.PROF_HOOKS
+            costs = [(0, 0)] * headers.PROF_HOOKS
             calls = ReportedCalls(
-                proflayout.PROF_LOG,
+                headers.PROF_LOG,
                 1,
                 costs,
                 slots=1,

@@ -22,7 +22,7 @@ from soscope.instruments.prof.tree import ROOT, CallNode, LoggedThread, Reported
 from soscope.recording.moves import in_image
 from soscope.recording.names import RecordedProgram
 from soscope.recording.reader import RecordingFile
-from soscope.wire import proflayout
+from soscope.wire import headers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from soscope.recording.clock import Clock
 
 _AT_THE_END = (1 << 64) - 1
-_NO_CALLER = (0, proflayout.PROF_NO_CALLER)
+_NO_CALLER = (0, headers.PROF_NO_CALLER)
 _LOST = (
     ("left", "calls did not return: longjmp, an exception, a coroutine or the end of a thread"),
     (
@@ -42,11 +42,11 @@ _LOST = (
 )
 _OVERWRITTEN = "a child that a signal handler has forked wrote over them"
 _UNPATCHED = {
-    proflayout.PROF_LEFT_SMALL: "there is no room for a call",
-    proflayout.PROF_LEFT_OTHER: "something else than no-operations is there",
-    proflayout.PROF_LEFT_START: "nothing says where the function begins",
-    proflayout.PROF_LEFT_WRITE: "their code cannot be written",
-    proflayout.PROF_LEFT_FULL: "no memory in reach may hold code",
+    headers.PROF_LEFT_SMALL: "there is no room for a call",
+    headers.PROF_LEFT_OTHER: "something else than no-operations is there",
+    headers.PROF_LEFT_START: "nothing says where the function begins",
+    headers.PROF_LEFT_WRITE: "their code cannot be written",
+    headers.PROF_LEFT_FULL: "no memory in reach may hold code",
 }
 
 
@@ -56,7 +56,7 @@ def add_reported(
     """Add the calls that instrumented code has reported. Raises FormatError for damage."""
     lost: dict[str, int] = {}
     hooks = foreign = unread = 0
-    left = [0] * proflayout.PROF_LEFT_KINDS
+    left = [0] * headers.PROF_LEFT_KINDS
     counted = timed = 0  # calls of programs in which not all calls are timed
     mixed: set[str] = set()
     overwritten = 0
@@ -141,7 +141,7 @@ class _Program:
         pid = thread.pid
         functions = [self._function(node, pid) for node in nodes]
         times = node_times(self._calls, thread, self._means)
-        is_tree = self._calls.mode != proflayout.PROF_COUNT
+        is_tree = self._calls.mode != headers.PROF_COUNT
         at = len(profile.threads)
         first = len(profile.nodes)
         if nodes:
@@ -182,7 +182,7 @@ class _Program:
 
     def _function(self, node: CallNode, pid: int) -> int:
         """Return the function of a node, which has its start address or an address inside of it."""
-        is_start = node.hook == proflayout.PROF_CYG
+        is_start = node.hook == headers.PROF_CYG
         return self._at(node.function if is_start else node.function - 1, pid)
 
     def _outside(self, addr: int, pid: int) -> int:

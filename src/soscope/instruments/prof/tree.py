@@ -7,8 +7,8 @@ Times are measured ticks of the processor's clock, including the time of the hoo
 from __future__ import annotations
 
 from soscope.model.image import Record
-from soscope.wire import proflayout
-from soscope.wire.proflayout import PROF, PROF_COST, PROF_FRAME, PROF_NODE, PROF_TABLE
+from soscope.wire import headers
+from soscope.wire.headers import PROF, PROF_COST, PROF_FRAME, PROF_NODE, PROF_TABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,14 +126,14 @@ class LoggedThread(ThreadCalls):
 class ReportedCalls(Record):
     """The calls that one program's processes have reported.
 
-    `mode` is a PROF_ mode of `proflayout`, and one call in `period` was timed. `costs` has for
+    `mode` is a PROF_ mode of `headers`, and one call in `period` was timed. `costs` has for
     each hook the ticks that an empty call appears to take and its total cost, (0, 0) if not
     measured. Hooks have `slots` slots, and `foreign` of them were left to another profiler.
     `has_shadow_stack` means that returns to trampolines are forbidden, so functions that report
     no return are only counted. `is_followed` means that forked children may be among the
     processes, and that an image that one of them has closed may be open in another. If an image
     was closed, its addresses contain its number (`in_image`). `entries` functions were patched.
-    `left` functions were not, by reason (PROF_LEFT_ of `proflayout`). For `unread` images it is
+    `left` functions were not, by reason (PROF_LEFT_ of `headers`). For `unread` images it is
     not known whether they have entries to patch.
     """
 
@@ -173,7 +173,7 @@ class ReportedCalls(Record):
         self.has_shadow_stack = has_shadow_stack
         self.is_followed = is_followed
         self.entries = entries
-        self.left = [0] * proflayout.PROF_LEFT_KINDS if left is None else left
+        self.left = [0] * headers.PROF_LEFT_KINDS if left is None else left
         self.unread = unread
         self.threads: list[ThreadCalls] = []
 
@@ -184,10 +184,10 @@ def own_memory(mode: int, period: int = 1, tables: int = 48) -> tuple[bytes, int
     One call in `period`, a power of two, is timed. Threads have `tables` tables, the last of
     which is shared by all threads that find no other.
     """
-    words = [mode, tables, period, 1, proflayout.PROF_HEAD]
+    words = [mode, tables, period, 1, headers.PROF_HEAD]
     values = len(PROF.struct.unpack(bytes(PROF.size)))
     head = PROF.struct.pack(*words, *(0,) * (values - len(words)))
-    return head, proflayout.PROF_HEAD + tables * proflayout.PROF_TABLE_SIZE
+    return head, headers.PROF_HEAD + tables * headers.PROF_TABLE_SIZE
 
 
 def read(own: memoryview) -> ReportedCalls | None:
@@ -200,28 +200,28 @@ def read(own: memoryview) -> ReportedCalls | None:
     mode, tables, period, used, first, *rest = PROF.struct.unpack_from(own)
     costs = [
         PROF_COST.struct.unpack_from(own, PROF.offset("cost") + hook * PROF_COST.size)
-        for hook in range(proflayout.PROF_HOOKS)
+        for hook in range(headers.PROF_HOOKS)
     ]
-    foreign, flags, slots, entries, *left = rest[4 : 8 + proflayout.PROF_LEFT_KINDS]
+    foreign, flags, slots, entries, *left = rest[4 : 8 + headers.PROF_LEFT_KINDS]
     calls = ReportedCalls(
         mode,
         period,
         costs,
         slots=slots,
         foreign=foreign,
-        has_shadow_stack=bool(flags & proflayout.PROF_SHADOW_STACK),
-        is_followed=bool(flags & proflayout.PROF_FOLLOWED),
+        has_shadow_stack=bool(flags & headers.PROF_SHADOW_STACK),
+        is_followed=bool(flags & headers.PROF_FOLLOWED),
         entries=entries,
         left=left,
-        unread=rest[8 + proflayout.PROF_LEFT_KINDS],
+        unread=rest[8 + headers.PROF_LEFT_KINDS],
     )
     for number in range(min(used, tables)):
-        start = first + number * proflayout.PROF_TABLE_SIZE
-        end = start + proflayout.PROF_TABLE_SIZE
+        start = first + number * headers.PROF_TABLE_SIZE
+        end = start + headers.PROF_TABLE_SIZE
         if end > len(own):
             break
         with own[start:end] as table:
-            thread = _thread(table, logs=mode == proflayout.PROF_LOG)
+            thread = _thread(table, logs=mode == headers.PROF_LOG)
         if thread.threads or thread.nodes or thread.dropped:
             calls.threads.append(thread)
     return calls
@@ -238,8 +238,8 @@ def _thread(table: memoryview, *, logs: bool) -> ThreadCalls:
             for _, begun, _, _, _, around, function, _, commit in frames
         ]
         return thread
-    nodes_end = proflayout.PROF_HEAD + proflayout.PROF_NODES * PROF_NODE.size
-    with table[proflayout.PROF_HEAD : nodes_end] as part, part.cast("Q") as words:
+    nodes_end = headers.PROF_HEAD + headers.PROF_NODES * PROF_NODE.size
+    with table[headers.PROF_HEAD : nodes_end] as part, part.cast("Q") as words:
         thread.dropped = words[2]
         rows = {
             place: list(words[place * _WORDS : place * _WORDS + _WORDS])
@@ -257,12 +257,12 @@ def _add_open(
     """Add the times of calls that have not returned, innermost first."""
     for _, start, before, _, _, key, _, flags, _ in reversed(frames):
         row = rows.get((key & _MASK >> 1) // PROF_NODE.size)
-        if not flags & proflayout.PROF_FRAME_TIMED or row is None:
+        if not flags & headers.PROF_FRAME_TIMED or row is None:
             continue
         ticks = max(0, last - start)
         own = max(0, ticks - (done - before))
         done += own
-        if not flags & proflayout.PROF_FRAME_FOLDED:
+        if not flags & headers.PROF_FRAME_FOLDED:
             row[3] += ticks
         row[4] += own
         row[7] += 1  # the lower half is `timed`
@@ -270,7 +270,7 @@ def _add_open(
 
 def _frames(table: memoryview) -> list[tuple[int, ...]]:
     """Return the frames of open calls, outermost first."""
-    start = proflayout.PROF_HEAD + proflayout.PROF_NODES * PROF_NODE.size + PROF_FRAME.size
+    start = headers.PROF_HEAD + headers.PROF_NODES * PROF_NODE.size + PROF_FRAME.size
     frames = []
     for at in range(start, len(table), PROF_FRAME.size):
         frame = PROF_FRAME.struct.unpack_from(table, at)
@@ -284,19 +284,19 @@ def _order(rows: dict[int, list[int]], nodes: list[CallNode]) -> None:
     """Append the nodes, parents first. Equal nodes become one."""
     inside: dict[int, list[int]] = {}
     for place, row in rows.items():
-        if not row[7] >> 32 & proflayout.PROF_NODE_ALIAS:
+        if not row[7] >> 32 & headers.PROF_NODE_ALIAS:
             inside.setdefault(_parent(row[0], rows), []).append(place)
     merged: dict[tuple[int, int, int], int] = {}
     waiting = [(place, ROOT) for place in inside.get(ROOT, ())]
     while waiting:
         place, parent = waiting.pop()
         key, function, calls, total, self_ticks, caller, site, last = rows[place]
-        known = (parent, function, 0 if key & proflayout.PROF_INSIDE else key)
+        known = (parent, function, 0 if key & headers.PROF_INSIDE else key)
         index = merged.setdefault(known, len(nodes))
         flags = last >> 32
         if index == len(nodes):
-            hook = flags & proflayout.PROF_NODE_HOOK
-            is_unseen = bool(flags & proflayout.PROF_NODE_UNSEEN)
+            hook = flags & headers.PROF_NODE_HOOK
+            is_unseen = bool(flags & headers.PROF_NODE_UNSEEN)
             nodes.append(CallNode(parent, function, caller, site, hook, unseen=is_unseen))
         node = nodes[index]
         node.calls += calls
@@ -309,4 +309,4 @@ def _order(rows: dict[int, list[int]], nodes: list[CallNode]) -> None:
 def _parent(key: int, rows: dict[int, list[int]]) -> int:
     """Return the place of a node's parent, ROOT if it is not known or there is none."""
     place = (key & _MASK >> 1) // PROF_NODE.size
-    return place if key & proflayout.PROF_INSIDE and place in rows else ROOT
+    return place if key & headers.PROF_INSIDE and place in rows else ROOT

@@ -410,7 +410,7 @@ def _memory_for(stacks: int) -> tuple[bytes, int]:
         return b"", 0
     from soscope.live.python.inagent import agent_layouts
     from soscope.proc.status import has_xsave
-    from soscope.wire.stackmemory import stack_memory
+    from soscope.wire.recorder import stack_memory
 
     return stack_memory(agent_layouts(), frames=stacks, has_xsave=has_xsave())
 

@@ -29,7 +29,7 @@ from soscope.model.call import Entry, Event, Exit
 from soscope.model.image import TracedImage
 from soscope.prototypes import Prototypes
 from soscope.prototypes.argument import Argument
-from soscope.wire.blocklayout import BLOCK_FRAMES
+from soscope.wire.layout import BLOCK_FRAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

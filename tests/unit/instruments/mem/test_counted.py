@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from soscope.instruments.mem.counted import CountedBlocks, class_sizes
-from soscope.wire import blocklayout, layout
+from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 from soscope.wire.plan import InstrumentPlan, Plan
 
@@ -17,10 +17,10 @@ GOOD = [5, 100, 3, 60]  # blocks of 17 to 32 bytes that were made, and freed
 
 @pytest.fixture
 def block() -> Iterator[ControlBlock]:
-    fields = blocklayout.BLOCKS
+    fields = layout.BLOCKS
     values = [*fields.struct.unpack(bytes(fields.size))]
     values[10:13] = fields.size, 1, 1  # one array, which is in use
-    own = fields.struct.pack(*values) + bytes(blocklayout.SIZES.size)
+    own = fields.struct.pack(*values) + bytes(layout.SIZES.size)
     blocks = InstrumentPlan(
         layout.INSTRUMENT_BLOCKS, rules=b"", functions=b"", own=own, own_size=len(own)
     )
@@ -30,8 +30,8 @@ def block() -> Iterator[ControlBlock]:
 
 
 def put(block: ControlBlock, size_class: int, amounts: list[int]) -> None:
-    at = block.own_start(layout.INSTRUMENT_BLOCKS) + blocklayout.BLOCKS.size
-    at += blocklayout.SIZES.offset("classes") + size_class * blocklayout.SIZE_CLASS.size
+    at = block.own_start(layout.INSTRUMENT_BLOCKS) + layout.BLOCKS.size
+    at += layout.SIZES.offset("classes") + size_class * layout.SIZE_CLASS.size
     for offset, amount in enumerate(amounts):
         block.words[at // 8 + offset] = amount
 
@@ -69,7 +69,7 @@ def test_blocks_that_cannot_be_are_left_out_and_counted(
 
 @pytest.mark.parametrize("at", range(3), ids=["strange", "untracked", "bytes"])
 def test_sums_that_cannot_be_are_left_out_and_counted(at: int, block: ControlBlock) -> None:
-    start = block.own_start(layout.INSTRUMENT_BLOCKS) + blocklayout.BLOCKS.size
+    start = block.own_start(layout.INSTRUMENT_BLOCKS) + layout.BLOCKS.size
     heads = [3, 5, 7000]
     for number, head in enumerate(heads):
         block.words[start // 8 + 1 + number] = head

@@ -14,7 +14,7 @@ from soscope.instruments.prof.timeline import BEGIN, END, INSTANT, notes_of
 from soscope.instruments.prof.tree import ROOT, LoggedThread
 from soscope.recording.clock import Clock
 from soscope.recording.times import Times
-from soscope.wire import layout, proflayout
+from soscope.wire import headers, layout
 
 ROOTED, LEFT, UNSEEN = layout.REPORTED_ROOT, layout.REPORTED_LEFT, layout.REPORTED_UNSEEN
 # start, ticks, function, around, flags
@@ -23,7 +23,7 @@ Call = tuple[int, int, int, int, int]
 
 def log(calls: list[Call], waits: tuple[tuple[int, int], ...] = (), opened: int = 0) -> ThreadLog:
     """Return the log of a thread, the last calls of which had not returned."""
-    kind = layout.UNIT_REPORTED << 28 | proflayout.PROF_CYG
+    kind = layout.UNIT_REPORTED << 28 | headers.PROF_CYG
     rows = [
         (
             kind | flags | ticks >> 32 << layout.REPORTED_TICKS,
@@ -140,7 +140,7 @@ def steps(calls: list[Call], opened: int = 0) -> tuple[list[tuple[int, int, int]
     clock = Clock()
     clock.add(1, 1, 1)  # a tick is a nanosecond
     clock.add(10**9, 10**9, 10**9)
-    functions = {(call[2], proflayout.PROF_CYG): call[2] for call in calls}
+    functions = {(call[2], headers.PROF_CYG): call[2] for call in calls}
     timeline = timeline_of(0, log(calls, opened=opened), functions, Times(clock))
     found = [(kind, time, int(timeline.functions[call])) for kind, time, call in timeline.steps()]
     return found, notes_of([timeline])

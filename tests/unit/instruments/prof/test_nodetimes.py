@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from soscope.instruments.prof.nodetimes import NodeTimes, means_of, node_times
 from soscope.instruments.prof.tree import ROOT, CallNode, ReportedCalls, ThreadCalls
-from soscope.wire import proflayout
+from soscope.wire import headers
 
 INNER, OUTER = 30, 70
 
 
 def reported(*nodes: CallNode, period: int = 1) -> tuple[ReportedCalls, ThreadCalls]:
-    costs = [(INNER, OUTER)] * proflayout.PROF_HOOKS
-    mode = proflayout.PROF_TIME if period == 1 else proflayout.PROF_SAMPLE
+    costs = [(INNER, OUTER)] * headers.PROF_HOOKS
+    mode = headers.PROF_TIME if period == 1 else headers.PROF_SAMPLE
     calls = ReportedCalls(
         mode, period, costs, slots=1, foreign=0, has_shadow_stack=False, is_followed=False
     )
@@ -28,7 +28,7 @@ def node(parent: int, calls: int, timed: int, total: int, self_: int) -> CallNod
         1,
         2,
         3,
-        proflayout.PROF_CYG,
+        headers.PROF_CYG,
         calls=calls,
         timed=timed,
         total_ticks=total,

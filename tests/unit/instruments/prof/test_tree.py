@@ -5,23 +5,23 @@ from __future__ import annotations
 
 from soscope.instruments.prof import tree
 from soscope.recording.moves import in_image
-from soscope.wire import layout, proflayout
-from soscope.wire.proflayout import PROF_FRAME, PROF_NODE, PROF_TABLE
+from soscope.wire import headers, layout
+from soscope.wire.headers import PROF_FRAME, PROF_NODE, PROF_TABLE
 
-INSIDE = proflayout.PROF_INSIDE
-CYG = proflayout.PROF_CYG
+INSIDE = headers.PROF_INSIDE
+CYG = headers.PROF_CYG
 
 
 class Memory:
     """The instrument's memory, with the table of one thread in it."""
 
-    def __init__(self, mode: int = proflayout.PROF_TIME, *, tables: int = 2) -> None:
+    def __init__(self, mode: int = headers.PROF_TIME, *, tables: int = 2) -> None:
         head, size = tree.own_memory(mode, tables=tables)
         self.bytes = bytearray(size)
         self.bytes[: len(head)] = head
-        used = proflayout.PROF.offset("used")
+        used = headers.PROF.offset("used")
         self.bytes[used : used + 4] = (2).to_bytes(4, "little")
-        self.table = proflayout.PROF_HEAD + proflayout.PROF_TABLE_SIZE
+        self.table = headers.PROF_HEAD + headers.PROF_TABLE_SIZE
         self.frames = 0
 
     def thread(self, threads: int = 1, done: int = 0, last: int = 0) -> None:
@@ -32,13 +32,13 @@ class Memory:
         self, place: int, key: int, function: int, *times: int, flags: int = CYG, site: int = 9
     ) -> None:
         calls, total, own, timed = (*times, 0, 0, 0, 0)[:4]
-        at = self.table + proflayout.PROF_HEAD + place * PROF_NODE.size
+        at = self.table + headers.PROF_HEAD + place * PROF_NODE.size
         fields = (key, function, calls, total, own, 0x40, site, timed, flags)
         PROF_NODE.struct.pack_into(self.bytes, at, *fields)
 
     def frame(self, place: int, node: int, start: int, done: int, flags: int = 1) -> None:
         self.frames += 1
-        at = self.table + proflayout.PROF_HEAD + proflayout.PROF_NODES * PROF_NODE.size
+        at = self.table + headers.PROF_HEAD + headers.PROF_NODES * PROF_NODE.size
         at += self.frames * PROF_FRAME.size
         key = INSIDE | node * PROF_NODE.size
         PROF_FRAME.struct.pack_into(self.bytes, at, place, start, done, 0, 0, key, 0, flags, 0)
@@ -62,7 +62,7 @@ def test_parents_stand_in_front_and_two_of_the_same_are_one() -> None:
     memory.node(3, under(900), 0x2000, 4, 30, 30, 4)
     memory.node(4, under(900), 0x2000, 1, 5, 5, 1)
     memory.node(5, under(4), 0x3000, 6, 1, 1, 6)
-    memory.node(6, under(900), 0x1000, flags=CYG | proflayout.PROF_NODE_ALIAS)
+    memory.node(6, under(900), 0x1000, flags=CYG | headers.PROF_NODE_ALIAS)
     thread = memory.read()
     assert (thread.pid, thread.tid, thread.left, thread.unpaired, thread.deep) == (7, 8, 1, 2, 3)
     seen = [(node.parent, node.function, node.calls, node.timed) for node in thread.nodes]

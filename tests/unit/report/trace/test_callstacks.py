@@ -12,10 +12,10 @@ from soscope.recording import format as form
 from soscope.recording.names import Programs
 from soscope.report.trace.callstacks import CallStacks
 from soscope.report.trace.display import Display
-from soscope.wire import blocklayout, headers
+from soscope.wire import headers, layout
 
-PYTHON = 1 << blocklayout.FRAME_PYTHON
-LINE = 1 << blocklayout.FRAME_INSTR  # of Ruby, whose frames have a line for an instruction
+PYTHON = 1 << layout.FRAME_PYTHON
+LINE = 1 << layout.FRAME_INSTR  # of Ruby, whose frames have a line for an instruction
 
 
 def words(*values: int) -> bytes:
@@ -27,8 +27,8 @@ def code(file: bytes, name: bytes) -> bytes:
     head = headers.CODE.struct.pack(0, len(file), 0, len(name), 0, 0)
     data = head + file + name
     data += bytes(-len(data) % 8)
-    size = len(data) // 8 << blocklayout.STACK_SIZE
-    return words(size | 1 << blocklayout.STACK_CODE) + data
+    size = len(data) // 8 << layout.STACK_SIZE
+    return words(size | 1 << layout.STACK_CODE) + data
 
 
 def programs(table: bytes) -> Programs:
