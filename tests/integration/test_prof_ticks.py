@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.binfmt.gmon import Histogram
+from soscope.binfmt.profiles import Histogram
 from soscope.instruments.prof.model import Profile
 from soscope.instruments.prof.naming import UNKNOWN, ImageFunctions
 from soscope.instruments.prof.sums import ArcSums

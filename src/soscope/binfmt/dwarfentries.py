@@ -28,7 +28,7 @@ from soscope.binfmt.dwarfforms import (
     STRX,
     UDATA,
 )
-from soscope.binfmt.needles import offsets_of, places_of
+from soscope.binfmt.search import offsets_of, places_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from struct import Struct
 
-from soscope.binfmt.needles import places_of
+from soscope.binfmt.search import places_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from soscope.binfmt.gmon import (
+from soscope.binfmt.profiles import (
     HEADER,
     Histogram,
     arc_record,

@@ -11,7 +11,7 @@ import pytest
 
 from soscope.binfmt import dwarfentries as d
 from soscope.binfmt.dwarfentries import DwarfEntry, Entries, EntryError
-from soscope.binfmt.needles import places_of, places_of_many
+from soscope.binfmt.search import places_of, places_of_many
 from soscope.prototypes import load
 from soscope.prototypes.fromdwarf import CWriter
 from tests.support.machines.tools import need

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.binfmt.isa.x86 import instruction
+from soscope.binfmt.isa.x86 import code as instruction
 from soscope.binfmt.isa.x86.through import through
 from soscope.binfmt.stubs.through import Through
 from soscope.linker.library import open_image

@@ -260,7 +260,7 @@ NEAR, FAR, OTHER, PLACE = 0x20010, 0x21FF8, 0x23018, 0x10000
 
 def test_call_sites_are_those_of_the_labels(tmp_path: Path) -> None:
     """Stubs of each kind, calls in their place, and registers that have something else by then."""
-    from soscope.binfmt.isa.aarch64.through import through
+    from soscope.binfmt.isa.aarch64.code import through
 
     places = {"near": NEAR, "far": FAR, "other": OTHER}
     words = [f"--defsym={name}={place:#x}" for name, place in places.items()]

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from soscope.binfmt.macho import ordinals
-from soscope.binfmt.macho.chained import threaded
 from soscope.binfmt.macho.encoding import DECODING, sleb, uleb
+from soscope.binfmt.macho.fixups import threaded
 from soscope.binfmt.macho.image import MachoImage
 from soscope.binfmt.macho.records import (
     BIND,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from soscope.binfmt.macho import constants as c
 from soscope.binfmt.macho.bindcodes import binds
-from soscope.binfmt.macho.chained import FORMATS, Fixups, is_bind
+from soscope.binfmt.macho.fixups import FORMATS, Fixups, is_bind
 from soscope.binfmt.macho.image import MachoImage, MachoSection
 from soscope.binfmt.macho.records import BIND, LAZY_BIND, WEAK_BIND, Bind, Ranges
 from soscope.binfmt.macho.relocations import external_relocations

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 
 from soscope.binfmt.macho import constants as c
 from soscope.binfmt.macho import records as r
-from soscope.binfmt.macho.chained import FORMATS, is_bind
 from soscope.binfmt.macho.filemap import MachoMap
+from soscope.binfmt.macho.fixups import FORMATS, is_bind
 from soscope.binfmt.macho.image import MachoImage
 from soscope.inspect.check import isa
 from soscope.inspect.check.emulatecpu import Processor

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.gmon import GmonFile
+from soscope.binfmt.profiles import GmonFile
 from soscope.errors import SoscopeError
 from soscope.instruments.prof.gmoncallers import GmonCallers
 from soscope.instruments.prof.model import MODE_COUNT, NOBODY, Profile

@@ -8,7 +8,7 @@ which.
 
 from __future__ import annotations
 
-from soscope.binfmt.gmon import GmonFile
+from soscope.binfmt.profiles import GmonFile
 from soscope.instruments.prof.model import ProfFunction
 from soscope.instruments.prof.naming import UNKNOWN, ImageFunctions
 from soscope.instruments.prof.returns import Code, ReturnAddresses

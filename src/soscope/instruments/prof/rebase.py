@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from soscope.binfmt.elf.slots import slot_relocations
 from soscope.binfmt.elf.symbols.table import dynamic_table
-from soscope.binfmt.gmon import GmonFile
+from soscope.binfmt.profiles import GmonFile
 from soscope.errors import SoscopeError
 from soscope.instruments.prof.naming import ImageFunctions
 from soscope.instruments.prof.returns import Code, ReturnAddresses

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from soscope.binfmt.gmon import Histogram
+from soscope.binfmt.profiles import Histogram
 from soscope.instruments.prof.model import ProfFunction, Profile
 from soscope.instruments.prof.naming import UNKNOWN, ImageFunctions
 from soscope.instruments.prof.sums import ArcSums

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 
-from soscope.binfmt.isa.x86 import instruction as i
-from soscope.binfmt.isa.x86.instruction import Instruction
+from soscope.binfmt.isa.x86 import code as i
+from soscope.binfmt.isa.x86.code import Instruction
 from soscope.binfmt.isa.x86.through import SIZE as THROUGH_SIZE
 from soscope.binfmt.stubs.through import Through
 from soscope.entry.native.machine import Displaced, NativeMachine, Values

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     Words = NDArray[np.uint32]
 
+
 _FAR = 1024  # instructions between page and offset: the page may be kept for a whole function
 _FOLLOWED = 256  # instructions
 _LINKER = (16, 17)  # registers reserved for stubs (IP0, IP1)
