@@ -29,8 +29,8 @@ ALLOWED = {
     "linker/processor.py",  # the levels of the x86-64 psABI
     "recording/clock.py",  # machine code that reads the counter
     "prototypes/places.py",  # where x86-64 passes what a declaration names
-    "binfmt/macho/fixups.py",  # Apple calls a format of fixups so
-    "binfmt/macho/relocations.py",  # one cputype counts from another segment
+    # Apple calls a format of fixups so; one cputype counts from another segment
+    "binfmt/macho/fixups.py",
     # what looks for the stub at one address, in files of the symbols' part
     "live/lookup/names.py",
     "live/names/locate.py",

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.cfi import AT_CFA, AT_EXPRESSION, FrameTable, Row
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.unwind import AT_CFA, AT_EXPRESSION, FrameTable, Row
 from tests.agent import hosted
 from tests.support.processes.run import run
 from tests.support.targets import build

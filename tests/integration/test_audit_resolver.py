@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from soscope.binfmt.elf import debuglink
+from soscope.binfmt.elf import sections
 from soscope.errors import SoscopeError
 from soscope.inspect.audit import audit as a
 from soscope.inspect.audit.loader import open_loader
@@ -178,7 +178,7 @@ def test_a_stripped_copy_gives_the_same(tmp_path: Path, name: str) -> None:
 
 def test_debug_symbols_name_what_shapes_find() -> None:
     found = audited(OWN)
-    need(debuglink.build_id_path(bytes.fromhex(found.build_id)))
+    need(sections.build_id_path(bytes.fromhex(found.build_id)))
     named = {one.name for one in found.variants}
     wanted = {f"_dl_runtime_resolve_{how}" for how in ("fxsave", "xsave", "xsavec")}
     wanted |= {f"_dl_runtime_profile_{how}" for how in ("sse", "avx", "avx512")}

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from struct import pack
 
-from soscope.binfmt.macho import constants as c
+from soscope.binfmt.macho import image as c
 from soscope.model import arch as machines
 from tests.support.files.explaining import Explain
 from tests.support.macho.machosmall import CODE, DATA, Small

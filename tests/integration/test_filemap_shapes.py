@@ -17,7 +17,7 @@ import pytest
 
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.isa.x86.at import X86Stubs
+from soscope.binfmt.isa.x86.stubs import X86Stubs
 from soscope.binfmt.source import BufferSource
 from soscope.model.filemap import IRELATIVE, LAZY, NOW, PRELINKED, TLSDESC, FileSlot, Stub
 from tests.support.files.elffiles import run

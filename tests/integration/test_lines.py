@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.binfmt.dwarflines import DwarfLines, Place
+from soscope.binfmt.dwarf.lines import DwarfLines, Place
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.source import FileSource
@@ -172,4 +172,6 @@ def test_functions_that_the_linker_dropped_have_no_lines(
 
 
 def test_no_package_is_needed_for_lines() -> None:
-    assert not {each for each in imported("import soscope.binfmt.dwarflines") if "elftools" in each}
+    assert not {
+        each for each in imported("import soscope.binfmt.dwarf.lines") if "elftools" in each
+    }

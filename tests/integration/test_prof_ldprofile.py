@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from soscope.binfmt.ldprofile import read_ldprofile
+from soscope.binfmt.profiles import read_ldprofile
 from soscope.binfmt.source import BufferSource, FileSource
 from soscope.instruments.prof.fromldprofile import ldprofile_profile
 from soscope.instruments.prof.naming import ImageFunctions

@@ -14,7 +14,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.relative import relative_words
+from soscope.binfmt.elf.sections import relative_words
 from soscope.binfmt.source import BufferSource
 from soscope.control.remote.process import RemoteProcess
 from soscope.control.remote.space import RemoteSpace

@@ -20,7 +20,7 @@ import pytest
 
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.isa.ppc.resolver import branches
+from soscope.binfmt.isa.ppc.stubs import branches
 from soscope.binfmt.source import BufferSource
 from tests.support.machines.crossed import NAMES, account, program
 from tests.support.machines.gdbstubs import Waiting

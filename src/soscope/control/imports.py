@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf import relocations
+from soscope.binfmt.elf import slots
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.elf.symbols.array import static_table
@@ -71,9 +71,9 @@ def _pointed(image: ElfImage) -> list[str]:
     word, coding = arch.relocations.word, image.encoding
     shift, mask = (32, 0xFFFF_FFFF) if coding.bits == 64 else (8, 0xFF)
     indices: set[int] = set()
-    for table in relocations.tables(image):
+    for table in slots.tables(image):
         layout = coding.rela if table[2] else coding.rel
-        rows = layout.iter_unpack(relocations.entries(image, table, (word,))[0])
+        rows = layout.iter_unpack(slots.entries(image, table, (word,))[0])
         indices.update(row[1] >> shift for row in rows if row[1] & mask == word)
     if not indices:
         return []

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.cfi import FrameTable, Registers, Row, caller
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.unwind import FrameTable, Registers, Row, caller
 from soscope.binfmt.source import FileSource
 from soscope.entry.isa import arch
 from soscope.errors import FormatError, SoscopeError

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from soscope.binfmt.elf.cfi import FrameTable, Row
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.symbols.table import SymbolTable
+from soscope.binfmt.elf.unwind import FrameTable, Row
 from soscope.errors import SoscopeError
 from soscope.live.names.staticnames import ImageNames
 

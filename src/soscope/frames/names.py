@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from struct import unpack_from
 
-from soscope.binfmt.dwarflines import DwarfLines
+from soscope.binfmt.dwarf.lines import DwarfLines
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import FileSource
 from soscope.errors import SoscopeError

@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from typing import overload
 
 from soscope.binfmt.elf.filemap import ElfMap
-from soscope.binfmt.kinds import LONGEST, kind_of
+from soscope.binfmt.source import LONGEST, kind_of
 from soscope.errors import AmbiguousError, FormatError, SoscopeError
 from soscope.linker.library import open_image
 from soscope.linker.openfile import OwnedFile

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.relocations import all_symbols
+from soscope.binfmt.elf.slots import all_symbols
 from soscope.binfmt.elf.symbols.table import SymbolTable
 from soscope.errors import FormatError
 from soscope.linker.machine import Kind, kind_of

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from soscope.binfmt import dwarfentries as d
-from soscope.binfmt.dwarfentries import DwarfEntry, Entries, EntryError
+from soscope.binfmt.dwarf import entries as d
+from soscope.binfmt.dwarf.entries import DwarfEntry, Entries, EntryError
 from soscope.errors import FormatError
 from soscope.prototypes.ctype import FLOAT, INT, POINTER, VECTOR, Type
 from soscope.prototypes.parser import ANNOTATIONS, Declarations

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator
 from typing import Any, Self
 
-from soscope.binfmt.kinds import kind_of
+from soscope.binfmt.source import kind_of
 from soscope.errors import FormatError, RecordingError
 from soscope.model.call import Stats
 from soscope.model.image import TracedImage, TracedSlot

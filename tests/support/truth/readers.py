@@ -134,8 +134,7 @@ def printed(path: str) -> tuple[str, ...]:
 
 def gmon(path: str) -> tuple[str, ...]:
     """Read a file of gprof or LD_PROFILE, and make a profile of it as one of this Python."""
-    from soscope.binfmt.ldprofile import is_ldprofile, read_ldprofile
-    from soscope.binfmt.profiles import read_gmon
+    from soscope.binfmt.profiles import is_ldprofile, read_gmon, read_ldprofile
     from soscope.instruments.prof.fromgmon import gmon_profile
     from soscope.instruments.prof.naming import ImageFunctions
     from soscope.report.prof.json import document

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.binfmt.isa.mips.delay import is_delayed
+from soscope.binfmt.isa.mips.stubs import is_delayed
 
 DELAYED = (
     0x03200008,  # jr $t9

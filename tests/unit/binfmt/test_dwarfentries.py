@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from soscope.binfmt import dwarfentries as d
-from soscope.binfmt.dwarfentries import DwarfEntry, Entries, EntryError
+from soscope.binfmt.dwarf import entries as d
+from soscope.binfmt.dwarf.entries import DwarfEntry, Entries, EntryError
 from soscope.binfmt.search import places_of, places_of_many
 from soscope.prototypes import load
 from soscope.prototypes.fromdwarf import CWriter

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.binfmt.ldprofile import is_ldprofile, read_ldprofile
-from soscope.binfmt.profiles import read_gmon, version_of
+from soscope.binfmt.profiles import is_ldprofile, read_gmon, read_ldprofile, version_of
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError
 from tests.support.files import damage, gmonmade

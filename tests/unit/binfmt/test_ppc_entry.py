@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from soscope.binfmt.isa.ppc.entry import target
+from soscope.binfmt.isa.ppc.stubs import target
 
 AT, PLT, FAR = 0x1001_0048, 0x1001_0000, 0x3FE0_1234
 MEMORY = {

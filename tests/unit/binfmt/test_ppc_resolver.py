@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.binfmt.isa.ppc.resolver import end_of_resolver, way_on
+from soscope.binfmt.isa.ppc.stubs import end_of_resolver, way_on
 
 NOP, BCTR = "60000000", "4e800420"
 

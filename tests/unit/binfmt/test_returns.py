@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.isa.x86.returns import LONGEST, call_before
+from soscope.binfmt.isa.x86.code import LONGEST, call_before
 from soscope.binfmt.source import BufferSource
 from tests.support.files import elffiles
 

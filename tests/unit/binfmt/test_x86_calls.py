@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.isa.x86.calls import addresses, direct_calls
+from soscope.binfmt.isa.x86.code import addresses, direct_calls
 from soscope.linker.library import open_image
 from tests.support.files.elffiles import built, run
 from tests.support.machines.tools import need

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from soscope.binfmt.isa.x86 import code as instruction
-from soscope.binfmt.isa.x86.through import through
-from soscope.binfmt.stubs.through import Through
+from soscope.binfmt.isa.x86.code import through
+from soscope.binfmt.stubs.finder import Through
 from soscope.linker.library import open_image
 from tests.support.files.elffiles import built, run
 from tests.support.machines.tools import need

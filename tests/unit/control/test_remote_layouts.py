@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 
-from soscope.binfmt.elf.encoding import Encoding
+from soscope.binfmt.elf.reader import Encoding
 from soscope.control.remote.kinds import kinds_of
 from soscope.control.remote.led import Led
 from soscope.control.remote.passing import PassedArguments

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from soscope.binfmt.isa.aarch64.instruction import PLAIN, SIZE
-from soscope.binfmt.stubs.through import Through
+from soscope.binfmt.isa.aarch64.code import PLAIN, SIZE
+from soscope.binfmt.stubs.finder import Through
 from soscope.entry.native.isa import aarch64
 from soscope.entry.native.machine import NativeMachine
 from soscope.model.arch import EM_AARCH64, arch_of

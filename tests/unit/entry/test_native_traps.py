@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from soscope.binfmt.elf.encoding import encoding
+from soscope.binfmt.elf.reader import encoding
 from soscope.entry.native.isa import machine_of
 from soscope.entry.native.memory import NativeMemory
 from soscope.entry.native.traps import Traps

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.binfmt.elf.ehframe import code_ranges
+from soscope.binfmt.elf.unwind import code_ranges
 from soscope.errors import FormatError, SoscopeError
 from soscope.inspect.audit import audit as a
 from soscope.linker.search import open_image

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import encoding
+from soscope.binfmt.elf.reader import encoding
 from soscope.binfmt.elf.symbols.array import SymbolArray
 from soscope.live.names import containing
 from soscope.live.names.containing import GAP, INSIDE, UNSIZED, Hit, SymbolIndex, scan

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.binfmt.dwarf import DwarfError
+from soscope.binfmt.dwarf.names import DwarfError
 from soscope.model.call import INTEGER, MEMORY, SSE
 from tests.support.files.elffiles import built, run, split
 from tests.support.machines.tools import need

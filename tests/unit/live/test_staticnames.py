@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.binfmt.elf import debuglink
+from soscope.binfmt.elf import sections
 from soscope.binfmt.source import BufferSource
 from soscope.live.names.staticnames import (
     DEBUG_FILE,
@@ -104,7 +104,7 @@ def test_packed_symbols_of_many_images_have_one_limit(
     pack(path)
     first = names_of(path)
     assert found(first)[1]
-    monkeypatch.setattr(debuglink, "_MAX_HELD", debuglink.UnpackedSource.held)
+    monkeypatch.setattr(sections, "_MAX_HELD", sections.UnpackedSource.held)
     second = names_of(path)
     assert found(second) == (set(), {})
     assert "of other images" in second.notes[0]

@@ -1,30 +1,353 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One ELF file as a FileMap (model/filemap.py): its slots with stubs, symbols and versions."""
+"""One ELF file as model/filemap.py has it: the joined rows of slot, stub, symbol and version.
+
+What fills a slot, and when, is read from PT_DYNAMIC's tables, else from section headers.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
 from functools import cached_property, partial
-from typing import TypeVar
+from itertools import count, repeat
+from typing import NamedTuple, TypeVar
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf import fileslots
-from soscope.binfmt.elf.fileslots import Relocations
-from soscope.binfmt.elf.filled import Filled
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.places import Places
+from soscope.binfmt.elf.reader import ElfReader, Encoding
 from soscope.binfmt.elf.sections import Sections
+from soscope.binfmt.elf.slots import Say, Table, entries, tables
 from soscope.binfmt.elf.symbols.array import static_table
 from soscope.binfmt.elf.symbols.imports import SYMBOL_TYPES, Names
+from soscope.binfmt.elf.symbols.lookup import Versions
 from soscope.binfmt.elf.symbols.table import dynamic_table
-from soscope.binfmt.elf.symbols.versions import Versions
 from soscope.binfmt.isa import part
-from soscope.binfmt.stubs.finder import find_stubs, missing_decoder
-from soscope.binfmt.stubs.table import SlotTable
+from soscope.binfmt.stubs.finder import SlotTable, find_stubs, missing_decoder
 from soscope.errors import FormatError
-from soscope.model.arch import Arch
-from soscope.model.filemap import ELF, LAZY, NOW, FileSlot, Stub, Symbol
+from soscope.model.arch import BY_OFFSET, Arch
+from soscope.model.filemap import (
+    ELF,
+    IRELATIVE,
+    LAZY,
+    NOW,
+    PRELINKED,
+    TLSDESC,
+    FileSlot,
+    Stub,
+    Symbol,
+)
+
+# Relocations that fill slots, by the relocation types of each processor.
+
+
+class Filled(NamedTuple):
+    """One relocation that fills a slot: its type `kind`, its index in DT_JMPREL or -1, `place`.
+
+    `addend` is the entry's addend, 0 if the slot itself holds it. For a slot that no relocation
+    fills, `kind` is one of Arch's `implied`, and `place` is the argument of the lazy resolver, or
+    -1.
+    """
+
+    vaddr: int
+    kind: int
+    symbol: int
+    addend: int
+    place: int
+
+
+def filled_by(
+    arch: Arch, coding: Encoding, data: bytes, *, has_addend: bool, in_plt: bool
+) -> list[Filled]:
+    """Return the relocations in `data` whose types fill slots."""
+    layout = coding.rela if has_addend else coding.rel
+    shift, mask = (32, 0xFFFF_FFFF) if coding.bits == 64 else (8, 0xFF)
+    types = arch.relocations.types
+    rows: Iterable[tuple[int, ...]] = layout.iter_unpack(data)
+    if arch.has_split_info:
+        mask = 0xFF
+        if coding.order == "<":
+            rows = map(_n64_row, rows)
+    if not has_addend:
+        rows = ((*row, 0) for row in rows)
+    places: Iterable[int] = count() if in_plt else repeat(-1)
+    new = tuple.__new__  # quicker, as there may be 100,000 of them
+    return [
+        new(Filled, (vaddr, info & mask, info >> shift, addend, place))
+        for place, (vaddr, info, addend) in zip(places, rows, strict=False)
+        if info & mask in types
+    ]
+
+
+def _n64_row(row: tuple[int, ...]) -> tuple[int, ...]:
+    """Bring r_info of little-endian 64-bit MIPS into the usual order.
+
+    There it is not one number but a 32-bit symbol and four bytes, of which the last is the type.
+    """
+    return row[0], (row[1] & 0xFFFF_FFFF) << 32 | row[1] >> 56, *row[2:]
+
+
+# Find sections and file offsets for many addresses in a row.
+
+# start, end, section or None, and what to add to an address for its file offset (None: no bytes)
+Place = tuple[int, int, str | None, int | None]
+
+
+class Places:
+    """Section of an address, by the section headers, and file offset, by the program headers.
+
+    The program headers decide about the offset, because a section without bytes of its own may
+    overlap bytes in the file (the .plt of ppc64), and section headers may be wrong.
+    """
+
+    def __init__(self, image: ElfReader, sections: Sections) -> None:
+        self._sections = sorted(
+            (section for section in sections.all if section.flags & c.SHF_ALLOC and section.size),
+            key=lambda section: section.vaddr,
+        )
+        self._starts = [section.vaddr for section in self._sections]
+        self._segments = [segment for segment in image.segments if segment.type == c.PT_LOAD]
+
+    def around(self, vaddr: int) -> Place:
+        """Return the range around an address that has one section and one file offset."""
+        start, end, name = vaddr, vaddr + 1, None
+        index = bisect_right(self._starts, vaddr) - 1
+        if index >= 0 and vaddr - self._starts[index] < self._sections[index].size:
+            section = self._sections[index]
+            start, end, name = section.vaddr, section.vaddr + section.size, section.name
+        for segment in self._segments:
+            if segment.vaddr <= vaddr < segment.vaddr + segment.filesz:
+                start, end = max(start, segment.vaddr), min(end, segment.vaddr + segment.filesz)
+                return start, end, name, segment.offset - segment.vaddr
+        return vaddr, vaddr + 1, name, None
+
+
+# The slots of a program without a dynamic section, which its start-up code fills.
+#
+# They belong to the IRELATIVE relocations between two symbols, which are gone after stripping. The
+# relocations are found by section headers or, without them, by their byte pattern.
+
+_SCANNED = 1 << 20  # bytes that are searched for relocations
+
+
+def read(image: ElfImage, arch: Arch, sections: Sections, say: Say) -> list[Filled]:
+    """Return the relocations that fill slots; errors are reported to `say`."""
+    if not arch.relocations.irelative:
+        return []
+    filled: dict[int, Filled] = {}
+    for section in sections.all:
+        if section.type in (c.SHT_RELA, c.SHT_REL) and section.flags & c.SHF_ALLOC:
+            has_addend = section.type == c.SHT_RELA
+            table = section.offset, section.offset + section.size, has_addend, True
+            data, _ = entries(image, table, (), say)
+            for relocation in filled_by(
+                arch, image.encoding, data, has_addend=has_addend, in_plt=True
+            ):
+                filled.setdefault(relocation.vaddr, relocation)
+    if not sections.all:
+        for relocation in _Looks(image, arch).find():
+            filled.setdefault(relocation.vaddr, relocation)
+    return [entry for entry in filled.values() if entry.kind in arch.relocations.irelative]
+
+
+class _Looks:
+    """Finds IRELATIVE relocations by their byte pattern."""
+
+    def __init__(self, image: ElfImage, arch: Arch) -> None:
+        self._image = image
+        self._types = arch.relocations
+
+    def _word(self, vaddr: int) -> int:
+        """Return the word that the file has for a slot, 0 if it has none."""
+        word = self._image.encoding.word
+        try:
+            data = self._image.source.read(self._image.locate(vaddr), word.size)
+        except FormatError:
+            return 0
+        return int(word.unpack(data)[0]) if len(data) == word.size else 0
+
+    def find(self) -> list[Filled]:
+        """Return the entries of the one relocation table at the start of a static program."""
+        image, coding = self._image, self._image.encoding
+        segment = next((load for load in image.segments if load.type == c.PT_LOAD), None)
+        if segment is None:
+            return []
+        data = image.source.read(segment.offset, min(segment.filesz, _SCANNED))
+        for layout in (coding.rela, coding.rel):
+            filled = []
+            for kind in self._types.irelative:
+                info = coding.word.pack(kind)
+                at = data.find(info)
+                while at >= 0:
+                    start = at - coding.word.size
+                    row = data[start : start + layout.size]
+                    if start >= 0 and not start % coding.word.size and len(row) == layout.size:
+                        vaddr, _, *rest = layout.unpack(row)
+                        addend = rest[0] if rest else self._word(vaddr)
+                        if self._is_slot(vaddr) and self._is_function(addend):
+                            filled.append(Filled(vaddr, kind, 0, addend, -1))
+                    at = data.find(info, at + 1)
+            if filled:
+                return filled
+        return []
+
+    def _is_slot(self, vaddr: int) -> bool:
+        return any(
+            segment.type == c.PT_LOAD
+            and segment.flags & c.PF_W
+            and segment.vaddr <= vaddr < segment.vaddr + segment.memsz
+            for segment in self._image.segments
+        )
+
+    def _is_function(self, vaddr: int) -> bool:
+        if self._is_code(vaddr):
+            return True
+        header = self._image.header
+        if header is None or header.arch is None or not header.arch.has_descriptors:
+            return False
+        return self._is_slot(vaddr) and self._is_code(self._word(vaddr))
+
+    def _is_code(self, vaddr: int) -> bool:
+        return any(
+            segment.type == c.PT_LOAD
+            and segment.flags & c.PF_X
+            and segment.vaddr <= vaddr < segment.vaddr + segment.memsz
+            for segment in self._image.segments
+        )
+
+
+# What fills the slots of an ELF file, and when; without stubs and names.
+#
+# The tables in PT_DYNAMIC, which the loader reads, come first.
+
+
+class Relocations:
+    """The relocations of a file that fill slots.
+
+    `partial` lists what could not be read. `again` are relocations that fill a slot that an
+    earlier one fills, too. `helpers` (vaddr -> vaddr) has the addresses of lazy slots before
+    binding, if they are not the slots' contents in the file.
+    """
+
+    __slots__ = ("_arch", "_image", "_sections", "again", "helpers", "partial")
+
+    def __init__(self, image: ElfImage, arch: Arch, sections: Sections) -> None:
+        self._image = image
+        self._arch = arch
+        self._sections = sections
+        self.partial: list[str] = []
+        self.again: list[Filled] = []
+        self.helpers: dict[int, int] = {}
+
+    def read(self) -> list[Filled]:
+        """Return the relocations in order of their tables, DT_JMPREL first, one for each slot."""
+        image = self._image
+        if not image.dynamic.entries:
+            return read(image, self._arch, self._sections, self.partial.append)
+        filled: dict[int, Filled] = {}
+        for table in tables(image, self.partial.append):
+            rows = self._rows(self._behind_relative(table))
+            fresh = {row[0]: row for row in rows}
+            if len(fresh) == len(rows) and fresh.keys().isdisjoint(filled):
+                filled |= fresh
+                continue
+            put = filled.setdefault
+            self.again += [row for row in rows if put(row[0], row) is not row]
+        beside = part(self._arch, "slots")
+        if beside is not None:
+            slots, helpers = beside.more(image, filled.values(), self._arch, self.partial)
+            for slot in slots:
+                filled.setdefault(slot.vaddr, slot)
+            self.helpers.update(helpers)
+        for tag, name in _PACKED.items():
+            if image.dynamic.get(tag) is not None:
+                self.partial.append(f"relocations in {name} are not read")
+        return list(filled.values())
+
+    def _behind_relative(self, table: Table) -> Table:
+        """Skip the relative relocations that begin a table, by DT_RELACOUNT or DT_RELCOUNT."""
+        start, end, has_addend, in_plt = table
+        count = self._image.dynamic.get(c.DT_RELACOUNT if has_addend else c.DT_RELCOUNT) or 0
+        coding = self._image.encoding
+        layout = coding.rela if has_addend else coding.rel
+        left = start + count * layout.size
+        if in_plt or not count or left > end:
+            return table
+        infos = []
+        for at in (start, left - layout.size):
+            data = self._image.source.read(at, layout.size)
+            if len(data) < layout.size:
+                return table
+            infos.append(layout.unpack(data)[1])
+        kind = infos[0] & (0xFFFF_FFFF if coding.bits == 64 else 0xFF)
+        # if the count is wrong, the last of them has another type, or a symbol
+        if kind in self._arch.relocations.types or infos != [kind, kind]:
+            return table
+        return left, end, has_addend, in_plt
+
+    def _rows(self, table: Table) -> list[Filled]:
+        arch, coding = self._arch, self._image.encoding
+        _, _, has_addend, in_plt = table
+        types = arch.relocations.types
+        kinds = () if in_plt or arch.has_split_info else types
+        data, _ = entries(self._image, table, kinds, self.partial.append)
+        return filled_by(arch, coding, data, has_addend=has_addend, in_plt=in_plt)
+
+
+_LOADERS = ("ld-", "ld.so", "ld64.so")  # prefixes of loaders' DT_SONAMEs
+
+# tables of relocations in formats that are not in the gABI
+_PACKED = {0x6000000F: "DT_ANDROID_REL", 0x60000011: "DT_ANDROID_RELA", 0x40000026: "DT_CREL"}
+
+
+def is_bound_now(image: ElfImage) -> bool:
+    """Return whether the loader binds every slot of this file before the program runs.
+
+    The loaders of musl and Android always do so. Their C library is called libc.so. A loader,
+    too, relocates itself completely, as nothing could bind its slots later.
+    """
+    dynamic = image.dynamic
+    if dynamic.get(c.DT_BIND_NOW) is not None:
+        return True
+    if (dynamic.get(c.DT_FLAGS) or 0) & c.DF_BIND_NOW:
+        return True
+    if (dynamic.get(c.DT_FLAGS_1) or 0) & c.DF_1_NOW:
+        return True
+    try:
+        interpreter = image.interpreter or ""
+        needed = image.needed
+        soname = image.soname or ""
+    except FormatError:
+        return False
+    if not interpreter and not needed and soname.startswith(_LOADERS):
+        return True
+    return "/ld-musl-" in interpreter or any(
+        name == "libc.so" or name.startswith("libc.musl-") for name in (soname, *needed)
+    )
+
+
+def binding_of(kind: int, arch: Arch, *, is_now: bool, is_prelinked: bool) -> str:
+    """Return how a slot is bound, as a constant of model/filemap.py."""
+    if kind in arch.relocations.irelative:
+        return IRELATIVE
+    if is_prelinked:
+        return PRELINKED
+    if kind == arch.relocations.tlsdesc:
+        return TLSDESC
+    is_lazy = kind == arch.relocations.jump_slot or (kind == arch.stubbed and kind > 0)
+    return LAZY if is_lazy and not is_now else NOW
+
+
+def argument_step(image: ElfImage, arch: Arch) -> int:
+    """Return the difference of resolver arguments between two entries of DT_JMPREL."""
+    if arch.argument != BY_OFFSET:
+        return 1
+    coding = image.encoding
+    is_rela = image.dynamic.get(c.DT_PLTREL) == c.DT_RELA
+    return (coding.rela if is_rela else coding.rel).size
+
+
+# One ELF file as a FileMap (model/filemap.py): its slots with stubs, symbols and versions.
 
 _T = TypeVar("_T")
 
@@ -204,7 +527,7 @@ class ElfMap:
         names = Names(self.image, [symbol for _, _, symbol, _, _ in filled])
         places = Places(self.image, self.sections)
         start = end = 0
-        is_now = fileslots.is_bound_now(self.image)
+        is_now = is_bound_now(self.image)
         is_prelinked = self._dynamic.get(c.DT_GNU_PRELINKED) is not None
         helpers: dict[int, int] = {}
         if not (is_now or is_prelinked):
@@ -217,11 +540,11 @@ class ElfMap:
         variants = bit if bit and self._dynamic.get(tag) is not None else 0
         slots = []
         irelative, named, stubs_of = known.irelative, names.named, by_slot.get
-        step = fileslots.argument_step(self.image, machine)
+        step = argument_step(self.image, machine)
         steps = {kind: 1 if kind in machine.implied else step for kind in types}
         new = tuple.__new__  # quicker, as there are many
         bindings = {
-            kind: fileslots.binding_of(kind, machine, is_now=is_now, is_prelinked=is_prelinked)
+            kind: binding_of(kind, machine, is_now=is_now, is_prelinked=is_prelinked)
             for kind in types
         }
         for vaddr, kind, symbol, _, place in filled:

@@ -1,21 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An ELF image, in a file or in memory: the entry point to everything else in this package."""
+"""An ELF image, in a file or as it is mapped: the way to everything else in this package."""
 
 from __future__ import annotations
 
 import os
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf import notes
-from soscope.binfmt.elf.dynamic import Dynamic
-from soscope.binfmt.elf.encoding import encoding
-from soscope.binfmt.elf.header import Segment, read_header, read_segments
-from soscope.binfmt.elf.reader import ElfReader
-from soscope.binfmt.elf.relocations import plt_symbols
+from soscope.binfmt.elf.reader import (
+    Dynamic,
+    ElfReader,
+    Encoding,
+    Segment,
+    encoding,
+    read_header,
+    read_segments,
+)
+from soscope.binfmt.elf.slots import plt_symbols
 from soscope.binfmt.elf.symbols.array import ElfSymbol
 from soscope.binfmt.elf.symbols.table import SymbolTable
 from soscope.binfmt.source import ByteSource, FileSource, broken
 from soscope.errors import FormatError
+
+# Notes: only the GNU build-id is read.
+
+_MAX_NOTES = 1 << 20
+
+
+def read_build_id(image: ElfReader, segment: Segment) -> bytes:
+    """Return the build-id in a PT_NOTE segment, empty if there is none.
+
+    Raises FormatError if the notes are longer than their segment.
+    """
+    size = min(segment.filesz, _MAX_NOTES)
+    data = image.read(segment.vaddr, size, "PT_NOTE")
+    # Notes are 4-aligned, except .note.gnu.property of ELF64, whose segment has an alignment of 8.
+    identity = find_build_id(data, image.encoding, 8 if segment.align == 8 else 4)
+    if identity is None:
+        raise broken(image.source, "PT_NOTE", image.locate(segment.vaddr), "cut note")
+    return identity
+
+
+def find_build_id(data: bytes, encoding: Encoding, align: int) -> bytes | None:
+    """Return the build-id among notes; empty if there is none, None if a note is cut."""
+    unpack = encoding.u32.unpack_from
+    at = 0
+    while at + 12 <= len(data):
+        (name_size,), (desc_size,), (kind,) = (
+            unpack(data, at),
+            unpack(data, at + 4),
+            unpack(data, at + 8),
+        )
+        desc = at + 12 + name_size
+        desc += -desc % align
+        if desc + desc_size > len(data):
+            return None
+        if kind == c.NT_GNU_BUILD_ID and data[at + 12 : at + 12 + name_size] == b"GNU\0":
+            return data[desc : desc + desc_size]
+        at = desc + desc_size
+        at += -at % align
+    return b""
+
 
 CHECKSUM_SIZE = 8  # bytes
 
@@ -137,7 +181,7 @@ class ElfImage(ElfReader):
         """The GNU build-id, empty if there is none."""
         for segment in self.segments:
             if segment.type == c.PT_NOTE:
-                build_id = notes.build_id(self, segment)
+                build_id = read_build_id(self, segment)
                 if build_id:
                     return build_id
         return b""

@@ -1,19 +1,180 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Section headers of a file, which lead to names that a loader does not need.
-
-No process depends on section headers, so strippers, packers and protectors remove them or fill
-them with garbage. A table that cannot be valid is treated as missing. A valid section that lies
-outside of its file raises FormatError when it is read.
-"""
+"""Section headers of a file, and what sections alone tell: debug links, properties, entry pads."""
 
 from __future__ import annotations
 
+import os
+from bisect import bisect_left, bisect_right
+from heapq import heappop, heappush
+from struct import Struct
+
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import Encoding
-from soscope.binfmt.elf.header import Header
-from soscope.binfmt.elf.reader import ElfReader
-from soscope.binfmt.elf.stretches import StretchOwners
-from soscope.binfmt.source import ByteSource, broken, take
+from soscope.binfmt.elf import image as notes
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.reader import ElfReader, Encoding, Header
+from soscope.binfmt.elf.slots import entries, tables
+from soscope.binfmt.source import BufferSource, ByteSource, broken, take
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+# GNU properties: what an image says about control-flow enforcement.
+#
+# The x86-64 psABI, "Program Property", and the ELF ABI for the Arm 64-bit architecture, "Program
+# Property"; the note is NT_GNU_PROPERTY_TYPE_0 in a PT_NOTE.
+
+_NT_GNU_PROPERTY_TYPE_0 = 5
+_MAX_NOTES = 1 << 20
+
+
+def features(image: ElfReader) -> list[str]:
+    """Return the names of its machine's hardening features that an image was built for.
+
+    Properties that are cut off count as absent, because only a remark depends on them.
+    """
+    arch = image.header.arch if image.header is not None else None
+    if arch is None:
+        return []
+    wanted, known = arch.features
+    bits = _bits(image, wanted) if known else 0
+    return [name for bit, name, _ in known if bits & bit]
+
+
+def _bits(image: ElfReader, wanted: int) -> int:
+    """Return the bits of a property, 0 if the image does not have it."""
+    word = 8 if image.encoding.bits == 64 else 4
+    for segment in image.segments:
+        if segment.type != c.PT_NOTE or segment.filesz > _MAX_NOTES:
+            continue
+        data = image.source.read(image.locate(segment.vaddr), segment.filesz)
+        align = 8 if segment.align == 8 else 4
+        bits = _in_notes(data, image.encoding.u32, align, word, wanted)
+        if bits:
+            return bits
+    return 0
+
+
+def _in_notes(data: bytes, number: Struct, align: int, word: int, wanted: int) -> int:
+    unpack = number.unpack_from
+    at = 0
+    while at + 12 <= len(data):
+        (name_size,), (size,), (kind,) = (unpack(data, at + step) for step in (0, 4, 8))
+        desc = at + 12 + name_size
+        desc += -desc % align
+        if kind == _NT_GNU_PROPERTY_TYPE_0 and data[at + 12 : at + 16] == b"GNU\0":
+            end = min(desc + size, len(data))
+            while desc + 8 <= end:
+                (tag,), (length,) = unpack(data, desc), unpack(data, desc + 4)
+                if tag == wanted and length == 4 and desc + 12 <= end:
+                    return int(unpack(data, desc + 8)[0])
+                desc += 8 + length + -length % word
+        at = desc + size
+        at += -at % align
+    return 0
+
+
+# Words to which the loader adds the load bias, and the link-time address in each of them.
+#
+# These are the words of relocations without a symbol (R_*_RELATIVE). The address is the entry's
+# addend, or it is in the word already (REL; also DT_RELR, which has no entry for each word).
+
+
+def relative_words(image: ElfImage) -> dict[int, int]:
+    """Return vaddr -> link-time address of the words whose relocation has an addend.
+
+    Raises FormatError if the relocations are cut.
+    """
+    arch = image.header.arch if image.header is not None else None
+    kind = arch.relocations.relative if arch is not None else 0
+    if arch is None or not kind or arch.has_split_info:
+        return {}
+    coding = image.encoding
+    mask, all_bits = 0xFFFF_FFFF if coding.bits == 64 else 0xFF, (1 << coding.bits) - 1
+    words = {}
+    for table in tables(image):
+        if not table[2]:
+            continue
+        data, _ = entries(image, table, (kind,))
+        for vaddr, info, addend in coding.rela.iter_unpack(data):
+            if info & mask == kind:
+                words[vaddr] = addend & all_bits
+    return words
+
+
+# Sets of ranges of numbers, and the first of many ranges that contains an address.
+
+
+class Stretches:
+    """A set of numbers, stored as ranges [start, end)."""
+
+    __slots__ = ("_ends", "_starts")
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def add(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Add a range; return the parts of it that were not in the set."""
+        starts, ends = self._starts, self._ends
+        low, high = bisect_left(ends, start), bisect_right(starts, end)
+        fresh, at = [], start
+        for index in range(low, high):
+            if at < starts[index]:
+                fresh.append((at, starts[index]))
+            at = max(at, ends[index])
+        if at < end:
+            fresh.append((at, end))
+        if low < high:
+            start, end = min(start, starts[low]), max(end, ends[high - 1])
+        starts[low:high], ends[low:high] = [start], [end]
+        return fresh
+
+
+class StretchOwners:
+    """Finds the range that contains an address; if several do, the first of them."""
+
+    __slots__ = ("_owners", "_starts")
+
+    def __init__(self, stretches: Iterable[tuple[int, int]]) -> None:
+        """Take the ranges (start, end)."""
+        rows = sorted((start, index, end) for index, (start, end) in enumerate(stretches))
+        self._starts: list[int] = []
+        self._owners: list[int] = []
+        open_: list[tuple[int, int]] = []  # heap of (index, end) of the ranges that are open
+        place = 0
+        for start, index, end in [*rows, (rows[-1][0] + 1, -1, 0)] if rows else []:
+            self._close(open_, place, start if index >= 0 else None)
+            place = start
+            if index >= 0:
+                heappush(open_, (index, end))
+
+    def _close(self, open_: list[tuple[int, int]], place: int, limit: int | None) -> None:
+        """Record the owner of the addresses between `place` and `limit`."""
+        while open_ and (limit is None or place < limit):
+            index, end = open_[0]
+            if end <= place:
+                heappop(open_)
+                continue
+            self._starts.append(place)
+            self._owners.append(index)
+            place = end if limit is None else min(end, limit)
+        if limit is None or place < limit:
+            self._starts.append(place)
+            self._owners.append(-1)
+
+    def of(self, address: int) -> int:
+        """Return the index of the first range that contains `address`, -1 if none does."""
+        index = bisect_right(self._starts, address) - 1
+        return self._owners[index] if index >= 0 else -1
+
+
+# Section headers of a file, which lead to names that a loader does not need.
+#
+# No process depends on section headers, so strippers, packers and protectors remove them or fill
+# them with garbage. A table that cannot be valid is treated as missing. A valid section that lies
+# outside of its file raises FormatError when it is read.
 
 _MAX_SECTIONS = 1 << 17
 _MAX_NAMES = 1 << 26
@@ -166,3 +327,213 @@ class Sections:
 def _text(strings: bytes, at: int) -> str:
     end = strings.find(b"\0", at, at + _MAX_NAME)
     return strings[at:end].decode("utf-8", "surrogateescape") if 0 <= at < end else ""
+
+
+# The address ranges that DWARF describes, by .debug_aranges, which is cheap to read.
+#
+# DWARF 5, 6.1.2 "Lookup by Address". Compilers may leave this section out (clang does).
+
+_MAX_BYTES = 1 << 26
+
+
+class AddressRanges:
+    """The ranges of link-time addresses that DWARF describes."""
+
+    __slots__ = ("_ends", "_starts")
+
+    def __init__(self, ranges: list[tuple[int, int]]) -> None:
+        ranges.sort()
+        self._starts = [start for start, _ in ranges]
+        self._ends: list[int] = []
+        for _, end in ranges:
+            self._ends.append(max(end, self._ends[-1]) if self._ends else end)
+
+    def may_have(self, vaddr: int) -> bool:
+        """Return False if DWARF certainly does not describe `vaddr`, True if it may."""
+        at = bisect_right(self._starts, vaddr) - 1
+        return at >= 0 and vaddr < self._ends[at]
+
+
+def read_aranges(sections: Sections, coding: Encoding) -> AddressRanges | None:
+    """Read .debug_aranges; return None if there is none, or one that cannot be unpacked.
+
+    Raises FormatError if its bytes are not in the file.
+    """
+    section = sections.named(".debug_aranges")
+    if section is None:
+        return None
+    data = sections.unpacked(section, coding, _MAX_BYTES)
+    return None if data is None else _parse(data, coding)
+
+
+def _parse(data: bytes, coding: Encoding) -> AddressRanges | None:
+    """Parse the tables of all units; None for rarely used forms (64-bit DWARF, segments)."""
+    ranges: list[tuple[int, int]] = []
+    at = 0
+    word = coding.word.size
+    while at + 12 <= len(data):
+        (length,) = coding.u32.unpack_from(data, at)
+        (version,) = coding.half.unpack_from(data, at + 4)
+        if version != 2 or data[at + 10 : at + 12] != bytes([word, 0]):
+            return None
+        end = at + 4 + length
+        if end > len(data):
+            return None
+        place = at + 12
+        place += -(place - at) % (2 * word)
+        while place + 2 * word <= end:
+            (start,) = coding.word.unpack_from(data, place)
+            (size,) = coding.word.unpack_from(data, place + word)
+            if size:
+                ranges.append((start, start + size))
+            place += 2 * word
+        at = end
+    return AddressRanges(ranges)
+
+
+# Find out where a stripped image has its symbols.
+#
+# The sources are .gnu_debuglink, .gnu_debugaltlink, .gnu_debugdata, and the build-id, which gives a
+# path. GDB manual, "Separate Debug Files" and "MiniDebugInfo"; dwz(1) for .gnu_debugaltlink.
+
+_MAX_LINK = 8192
+_MAX_MINI = 1 << 27  # bytes of an unpacked .gnu_debugdata
+_MAX_HELD = 1 << 28  # bytes of all unpacked ones held at a time, one for each image
+_MAX_UNPACKER = 1 << 28  # bytes of working memory for the xz decoder
+_CRC_PIECE = 1 << 20
+
+
+class UnpackedSource(BufferSource):
+    """The unpacked .gnu_debugdata of image `name`; `held` counts the bytes of all such sources."""
+
+    __slots__ = ("_size",)
+
+    held = 0
+
+    def __init__(self, data: bytes, name: str) -> None:
+        super().__init__(data, f"{name} (.gnu_debugdata)")
+        self._size = len(data)
+        UnpackedSource.held += self._size
+
+    def __del__(self) -> None:
+        UnpackedSource.held -= self._size
+
+
+def debuglink(image: ElfReader, sections: Sections) -> tuple[str, int] | None:
+    """Return file name and CRC-32 in .gnu_debuglink, None if there is none.
+
+    Raises FormatError if the section is cut.
+    """
+    section = sections.named(".gnu_debuglink")
+    if section is None:
+        return None
+    data = sections.data(section, _MAX_LINK)
+    end = data.find(b"\0")
+    at = end + 1 + -(end + 1) % 4
+    if end <= 0 or at + 4 > len(data):
+        raise broken(image.source, ".gnu_debuglink", section.offset, "cut")
+    return os.fsdecode(data[:end]), int(image.encoding.u32.unpack_from(data, at)[0])
+
+
+def debugaltlink(image: ElfReader, sections: Sections) -> tuple[str, bytes] | None:
+    """Return file name and build-id in .gnu_debugaltlink, None if there is none.
+
+    Raises FormatError if the section is cut.
+    """
+    section = sections.named(".gnu_debugaltlink")
+    if section is None:
+        return None
+    name, end, build_id = sections.data(section, _MAX_LINK).partition(b"\0")
+    if not name or not end:
+        raise broken(image.source, ".gnu_debugaltlink", section.offset, "cut")
+    return os.fsdecode(name), build_id
+
+
+def minidebug(image: ElfReader, sections: Sections) -> bytes | None:
+    """Return the unpacked ELF file in .gnu_debugdata, None if there is none.
+
+    Raises FormatError if it cannot be unpacked, ImportError if Python has no lzma.
+    """
+    section = sections.named(".gnu_debugdata")
+    if section is None:
+        return None
+    packed = sections.data(section, _MAX_MINI)
+    room = min(_MAX_MINI, _MAX_HELD - UnpackedSource.held)
+    if room <= 0:
+        why = f"not read: of other images {_MAX_HELD} bytes are unpacked"
+        raise broken(image.source, ".gnu_debugdata", section.offset, why)
+    import lzma
+
+    unpacker = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_MAX_UNPACKER)
+    try:
+        data = unpacker.decompress(packed, max_length=room)
+    except (lzma.LZMAError, EOFError) as error:
+        raise broken(image.source, ".gnu_debugdata", section.offset, str(error)) from None
+    if not unpacker.eof:
+        why = "cut" if unpacker.needs_input else f"over {room} bytes unpacked"
+        raise broken(image.source, ".gnu_debugdata", section.offset, why)
+    return data
+
+
+def build_id_path(build_id: bytes, ending: str = ".debug") -> str:
+    """Return the path of the debug file with `build_id`, below a root folder."""
+    text = build_id.hex()
+    return f"/usr/lib/debug/.build-id/{text[:2]}/{text[2:]}{ending}"
+
+
+def file_build_id(image: ElfReader, sections: Sections) -> bytes:
+    """Return the build-id in a file's notes section, empty if there is none.
+
+    A debug file keeps its notes, but its program headers may not lead to them.
+    """
+    section = sections.named(".note.gnu.build-id")
+    if section is None:
+        return b""
+    data = sections.data(section, _MAX_NOTES)
+    return notes.find_build_id(data, image.encoding, 4) or b""
+
+
+def crc32(source: ByteSource) -> int:
+    """Return the CRC-32 of a whole file, as .gnu_debuglink stores it."""
+    import zlib
+
+    value = at = 0
+    while piece := source.read(at, _CRC_PIECE):
+        value = zlib.crc32(piece, value)
+        at += len(piece)
+    return value
+
+
+# Functions that were compiled with room for a call at their entry.
+#
+# -fpatchable-function-entry=N of gcc and clang puts N bytes of no-operations at each function's
+# entry. It lists their addresses in the section `__patchable_function_entries`, one word each, 0
+# for a function that the linker has removed. With N,M they begin M bytes before the function.
+
+SECTION = "__patchable_function_entries"
+_MAX_TABLE = 1 << 28  # bytes
+
+
+def patchable_entries(image: ElfImage, sections: Sections) -> list[int]:
+    """Return the link-time address of the first no-operation of each function, sorted.
+
+    The list is empty without such a section, because only section headers lead to it. Raises
+    FormatError if the section, or the relocations for it, are damaged.
+    """
+    # linkers may keep one section for each input file
+    lists = [
+        section
+        for section in sections.all
+        if section.name == SECTION and section.type != c.SHT_NOBITS
+    ]
+    if not lists:
+        return []
+    word = image.encoding.word
+    moved = relative_words(image)
+    entries = set()
+    for section in lists:
+        data = sections.data(section, _MAX_TABLE)
+        data = data[: len(data) // word.size * word.size]
+        for place, (value,) in enumerate(word.iter_unpack(data)):
+            entries.add(moved.get(section.vaddr + place * word.size, value))
+    return sorted(entries - {0})

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Code that is specific to an instruction set: one folder for each, and the parts that it has.
 
+Most parts share the file `stubs`. Those that read functions of the program share `code`.
+
     stubs    `decoder(arch)`: the linker's stubs in ELF files, and the sections that hold them
     listing  `LISTER`: the instructions of stubs as text, and the values they leave in registers
     sites    `place(code, order)`: the instruction in a stub that all its calls run;
@@ -13,7 +15,7 @@
     detours  `code(…)`: code that slots can lead to, which goes on to the function
     slots    `more(image, found, arch, partial)`: slots without a relocation, and their targets
     got      `find_got(image)`: the address of the GOT in a file without section headers
-    macho    `decoder(bits)`: stubs and stub helpers in Mach-O images
+    macho    `macho_decoder(bits)`: stubs and stub helpers in Mach-O images
     at       `Stubs(image, sections)`: the stub at one address, in a file or in memory;
              `is_lazy(code)`: whether an unbound slot leads to this code
     uses     `places(…)`: the code that goes through one slot, and `instruction(…)`: its text
@@ -64,6 +66,21 @@ PARTS = {
     ),
 }
 
+_IN_STUBS = (
+    "at",
+    "delay",
+    "detours",
+    "entry",
+    "got",
+    "lazy",
+    "macho",
+    "resolver",
+    "sites",
+    "slots",
+)
+_IN_CODE = ("calls", "nops", "returns", "through", "uses")
+_FILES = dict.fromkeys(_IN_STUBS, "stubs") | dict.fromkeys(_IN_CODE, "code")  # else its own
+
 
 def part(arch: Arch | None, name: str) -> ModuleType | None:
     """Return one part of the code for a machine's instruction set, None if there is none."""
@@ -71,4 +88,4 @@ def part(arch: Arch | None, name: str) -> ModuleType | None:
         return None
     from importlib import import_module
 
-    return import_module(f"{__name__}.{arch.isa}.{name}")
+    return import_module(f"{__name__}.{arch.isa}.{_FILES.get(name, name)}")

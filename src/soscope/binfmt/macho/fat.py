@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from struct import unpack_from
 from typing import NamedTuple
 
-from soscope.binfmt.macho import constants as c
-from soscope.binfmt.macho.encoding import DECODING
-from soscope.binfmt.macho.image import MachoHeader, read_header
+from soscope.binfmt.macho import image as c
+from soscope.binfmt.macho.image import DECODING, MachoHeader, read_header
 from soscope.binfmt.source import ByteSource, broken, length
 from soscope.errors import FormatError
 

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chained fixups (LC_DYLD_CHAINED_FIXUPS) and threaded binds, which use the same pointers.
-
-The start of each page's first pointer is listed, and each pointer has the distance to the next. A
-pointer is a rebase (an address in the image) or a bind (the index of an import). On arm64e both
-may be signed.
-"""
+"""What dyld writes into an image: binding opcodes, chained fixups, relocations, and from where."""
 
 from __future__ import annotations
 
@@ -13,11 +8,32 @@ from collections.abc import Generator, Iterator, Sequence
 from struct import Struct, unpack_from
 from typing import NamedTuple
 
-from soscope.binfmt.macho.encoding import DECODING
-from soscope.binfmt.macho.image import MachoImage
-from soscope.binfmt.macho.records import CHAINED_BIND, KEYS, THREADED_BIND, Bind, Ranges
+from soscope.binfmt.macho import image as c
+from soscope.binfmt.macho.image import (
+    BIND,
+    CHAINED_BIND,
+    DECODING,
+    EXTERNAL_RELOCATION,
+    KEYS,
+    LAZY_BIND,
+    THREADED_BIND,
+    WEAK_BIND,
+    Bind,
+    MachoImage,
+    Ranges,
+    sleb,
+    uleb,
+)
+from soscope.binfmt.macho.symbols import MachoSymbols
 from soscope.errors import FormatError
+from soscope.model.arch import CPU_PPC64
 from soscope.model.filemap import Signed
+
+# Chained fixups (LC_DYLD_CHAINED_FIXUPS) and threaded binds, which use the same pointers.
+#
+# The start of each page's first pointer is listed, and each pointer has the distance to the next. A
+# pointer is a rebase (an address in the image) or a bind (the index of an import). On arm64e both
+# may be signed.
 
 _NONE = 0xFFFF
 _MULTI = 0x8000
@@ -367,3 +383,351 @@ def threaded(
             return length
         vaddr += step
     return most + 1
+
+
+# The export trie: the names that a Mach-O image exports, including re-exports.
+
+_KIND = 0x03
+_THREAD_LOCAL = 0x01
+_ABSOLUTE = 0x02
+_WEAK = 0x04
+_REEXPORT = 0x08
+
+
+class Export(NamedTuple):
+    """One exported name, with its address, or with the ordinal of the library that defines it."""
+
+    name: str
+    vaddr: int
+    kind: str  # "regular", "tls" or "absolute"
+    weak: bool
+    ordinal: int | None  # library of a re-export
+
+
+def exports(image: MachoImage) -> Iterator[Export]:
+    """Yield the exports in the trie's order; errors are reported in `image.partial`."""
+    offset, size = image.exports
+    if not size and image.dyld_info:
+        offset, size = image.dyld_info[8:10]
+    if not size:
+        return
+    try:
+        data = image.table(offset, size, "export trie")
+    except FormatError as error:
+        image.missed(error)
+        return
+    # In a sound trie, one path leads to each node; a hostile trie has cycles.
+    seen = {0}
+    waiting = [(0, b"")]
+    try:
+        while waiting:
+            at, name = waiting.pop()
+            length, at = uleb(data, at)
+            children = at + length
+            if length and at + length <= len(data):
+                if not image.afford(len(name)):
+                    return
+                yield _terminal(image, name.decode(*DECODING), data, at)
+            count = data[children]
+            at = children + 1
+            below = []
+            for _ in range(count):
+                end = data.index(b"\0", at)
+                edge = data[at:end]
+                node, at = uleb(data, end + 1)
+                if node in seen or node >= len(data):
+                    image.miss(f"export trie: a way back at {at:#x}")
+                    continue
+                seen.add(node)
+                if not image.afford(len(name) + len(edge)):
+                    return
+                below.append((node, name + edge))
+            waiting.extend(reversed(below))
+    except (IndexError, ValueError):
+        image.miss("export trie: it ends within a node")
+
+
+def _terminal(image: MachoImage, name: str, data: bytes, at: int) -> Export:
+    flags, at = uleb(data, at)
+    kind = {_THREAD_LOCAL: "tls", _ABSOLUTE: "absolute"}.get(flags & _KIND, "regular")
+    number, _ = uleb(data, at)
+    weak = bool(flags & _WEAK)
+    if flags & _REEXPORT:
+        return Export(name, 0, kind, weak, number)
+    # A stub with a resolver has two addresses; the first is the stub's, which is the symbol's.
+    return Export(name, image.base + number, kind, weak, None)
+
+
+# Library of an ordinal of the two-level name space, or the reason why it has none.
+
+SELF = 0
+MAIN_EXECUTABLE = -1
+FLAT_LOOKUP = -2
+WEAK_LOOKUP = -3
+
+# The reasons why a bind record, or a symbol, has no library.
+REASONS = {
+    SELF: "bound to this image itself",
+    MAIN_EXECUTABLE: "looked up in the main executable",
+    FLAT_LOOKUP: "flat look-up: the first loaded image that has it",
+    WEAK_LOOKUP: "weak coalescing: the first definition among all loaded images",
+}
+NO_RECORD = "no record names a library"
+UNBOUND = "no record binds it"
+NOT_TWO_LEVEL = "flat name space: the image is not linked with two levels"
+DEFINED_HERE = "defined in this image"
+NO_SUCH_ORDINAL = "the library's ordinal is beyond the libraries of the image"
+
+# Special ordinals of a symbol table (nlist) are unsigned 8-bit numbers; bind records have others.
+_SYMBOL_DYNAMIC_LOOKUP = 0xFE
+_SYMBOL_EXECUTABLE = 0xFF
+
+
+def of_symbol(description: int) -> int:
+    """Return the ordinal in a symbol's `n_desc`, converted to an ordinal of bind records."""
+    ordinal = description >> 8 & 0xFF
+    if ordinal == _SYMBOL_DYNAMIC_LOOKUP:
+        return FLAT_LOOKUP
+    return MAIN_EXECUTABLE if ordinal == _SYMBOL_EXECUTABLE else ordinal
+
+
+def library(ordinal: int | None, libraries: Sequence[str]) -> str:
+    """Return the install name of an ordinal's library, "" if it has none."""
+    if ordinal is None or not 0 < ordinal <= len(libraries):
+        return ""
+    return libraries[ordinal - 1]
+
+
+def reason(ordinal: int | None, libraries: Sequence[str]) -> str:
+    """Return why an ordinal has no library, "" if it has one."""
+    if ordinal is None:
+        return NO_RECORD
+    if ordinal in REASONS:
+        return REASONS[ordinal]
+    return "" if 0 < ordinal <= len(libraries) else NO_SUCH_ORDINAL
+
+
+# The opcodes of LC_DYLD_INFO: binds, weak binds and lazy binds, also threaded ones.
+#
+# Each of the three streams is a program for a small machine whose state is a library, a name, a
+# type and an address. Counts in the streams come from the file, so this module never uses them as
+# the bound of a loop.
+
+_MASK = 0xFFFFFFFFFFFFFFFF
+
+# constants BIND_OPCODE_…
+_DONE = 0x00
+_SET_DYLIB_ORDINAL_IMM = 0x10
+_SET_DYLIB_ORDINAL_ULEB = 0x20
+_SET_DYLIB_SPECIAL_IMM = 0x30
+_SET_SYMBOL_TRAILING_FLAGS_IMM = 0x40
+_SET_TYPE_IMM = 0x50
+_SET_ADDEND_SLEB = 0x60
+_SET_SEGMENT_AND_OFFSET_ULEB = 0x70
+_ADD_ADDR_ULEB = 0x80
+_DO_BIND = 0x90
+_DO_BIND_ADD_ADDR_ULEB = 0xA0
+_DO_BIND_ADD_ADDR_IMM_SCALED = 0xB0
+_DO_BIND_ULEB_TIMES_SKIPPING_ULEB = 0xC0
+_THREADED_CODE = 0xD0
+
+_WEAK_IMPORT = 0x1
+
+# index of each stream's offset in the load command
+_STREAMS = {BIND: 2, WEAK_BIND: 4, LAZY_BIND: 6}
+
+
+def binds(image: MachoImage, kind: str, wanted: Ranges) -> Iterator[Bind]:
+    """Yield the records of the stream `kind` (BIND, WEAK_BIND, LAZY_BIND) at `wanted` addresses.
+
+    Records come in the stream's order, and an address may come more than once. Errors are
+    reported in `image.partial`.
+    """
+    if not image.dyld_info:
+        return
+    at = _STREAMS[kind]
+    offset, size = image.dyld_info[at : at + 2]
+    if not size:
+        return
+    try:
+        data = image.table(offset, size, f"{kind} opcodes")
+    except FormatError as error:
+        image.missed(error)
+        data = image.source.read(image.start + offset, max(0, min(size, image.size - offset)))
+    yield from _Machine(image, kind, wanted, data).run()
+
+
+class _Machine:
+    """The state of the machine that runs the opcodes."""
+
+    __slots__ = ("data", "image", "kind", "left", "name", "ordinal", "table", "wanted", "weak")
+
+    def __init__(self, image: MachoImage, kind: str, wanted: Ranges, data: bytes) -> None:
+        self.image = image
+        self.kind = kind
+        self.wanted = wanted
+        self.data = data
+        self.name = ""
+        self.ordinal: int | None = WEAK_LOOKUP if kind == WEAK_BIND else SELF
+        self.weak = False
+        # Threaded binds refer to their symbols by index in this table.
+        self.table: list[tuple[str, int | None, int, bool]] | None = None
+        # A stream binds each pointer once, so twice the number of pointers is more than enough.
+        self.left = 2 * (image.size // image.encoding.size) + 64
+
+    def run(self) -> Iterator[Bind]:
+        try:
+            yield from self._run()
+        except IndexError:
+            self.image.miss(f"{self.kind} opcodes: they end within one of them")
+
+    def _run(self) -> Iterator[Bind]:
+        data = self.data
+        pointer = self.image.encoding.size
+        segments = self.image.segments
+        end = len(data)
+        lazy = self.kind == LAZY_BIND
+        vaddr = addend = at = record = 0
+        known = False  # whether an address has been set
+        while at < end:
+            opcode, immediate = data[at] & 0xF0, data[at] & 0x0F
+            start = at
+            at += 1
+            if opcode == _DO_BIND:
+                if self.table is not None:
+                    self.table.append((self.name, self.ordinal, addend, self.weak))
+                    continue
+                if not known:
+                    self._bad(start)
+                    return
+                if self.wanted.has(vaddr):
+                    yield self._bind(vaddr, addend, record if lazy else None)
+                vaddr = vaddr + pointer & _MASK
+            elif opcode == _SET_SYMBOL_TRAILING_FLAGS_IMM:
+                stop = data.find(b"\0", at)
+                if stop < 0:
+                    raise IndexError
+                self.name = data[at:stop].decode(*DECODING)
+                self.weak = bool(immediate & _WEAK_IMPORT)
+                at = stop + 1
+            elif opcode == _SET_DYLIB_ORDINAL_IMM:
+                self.ordinal = immediate
+            elif opcode == _SET_SEGMENT_AND_OFFSET_ULEB:
+                offset, at = uleb(data, at)
+                if immediate >= len(segments):
+                    self._bad(start)
+                    return
+                vaddr = segments[immediate].vaddr + offset & _MASK
+                known = True
+            elif opcode == _SET_TYPE_IMM:
+                pass  # a pointer, or an address in code (only old i386 images)
+            elif opcode == _DONE:
+                if not lazy:
+                    return
+                record = at
+            elif opcode == _SET_DYLIB_ORDINAL_ULEB:
+                self.ordinal, at = uleb(data, at)
+            elif opcode == _SET_DYLIB_SPECIAL_IMM:
+                self.ordinal = immediate - 16 if immediate else 0
+            elif opcode == _SET_ADDEND_SLEB:
+                addend, at = sleb(data, at)
+            elif opcode == _ADD_ADDR_ULEB:
+                offset, at = uleb(data, at)
+                vaddr = vaddr + offset & _MASK
+            elif opcode in (_DO_BIND_ADD_ADDR_ULEB, _DO_BIND_ADD_ADDR_IMM_SCALED):
+                if not known:
+                    self._bad(start)
+                    return
+                if self.wanted.has(vaddr):
+                    yield self._bind(vaddr, addend, record if lazy else None)
+                if opcode == _DO_BIND_ADD_ADDR_ULEB:
+                    offset, at = uleb(data, at)
+                else:
+                    offset = immediate * pointer
+                vaddr = vaddr + pointer + offset & _MASK
+            elif opcode == _DO_BIND_ULEB_TIMES_SKIPPING_ULEB:
+                count, at = uleb(data, at)
+                skip, at = uleb(data, at)
+                if not known or count * pointer > self.image.size:
+                    self._bad(start)
+                    return
+                # In theory a skip may go backwards; no linker does that, and 64 bits wrap around.
+                step = pointer + skip & _MASK
+                for stretch in self.wanted.steps(vaddr, count, step):
+                    for byte in stretch:
+                        yield self._bind(byte & _MASK, addend, record if lazy else None)
+                vaddr = vaddr + count * step & _MASK
+            elif opcode == _THREADED_CODE and immediate == 0:
+                _, at = uleb(data, at)
+                self.table = []
+            elif opcode == _THREADED_CODE and immediate == 1 and known:
+                chain = threaded(self.image, vaddr, self.table or [], self.wanted, self.left)
+                self.left -= yield from chain
+            else:
+                self._bad(start)
+                return
+            if self.left < 0:
+                self.image.miss(f"{self.kind} opcodes: more records than the image has pointers")
+                return
+
+    def _bind(self, vaddr: int, addend: int, argument: int | None) -> Bind:
+        self.left -= 1
+        return Bind(vaddr, self.name, self.ordinal, self.kind, addend, self.weak, None, argument)
+
+    def _bad(self, at: int) -> None:
+        self.image.miss(f"{self.kind} opcodes: byte {self.data[at]:#04x} at {at:#x} has no sense")
+
+
+# External relocations of images from before LC_DYLD_INFO: pointers in data, by symbol.
+
+_SCATTERED = 0x80000000
+
+
+def external_relocations(
+    image: MachoImage, symbols: MachoSymbols, wanted: Ranges
+) -> Iterator[Bind]:
+    """Yield the external relocations at `wanted` addresses."""
+    if not image.dysymtab:
+        return
+    offset, count = image.dysymtab[14:16]
+    try:
+        data = image.table(offset, count * 8, "external relocations")
+    except FormatError as error:
+        image.missed(error)
+        return
+    big = image.encoding.order == ">"
+    base = _base(image)
+    words = image.encoding.u32.iter_unpack(data)
+    for (address,), (word,) in zip(words, words, strict=False):
+        if address & _SCATTERED and image.encoding.bits == 32:
+            continue
+        number = word >> 8 if big else word & 0xFFFFFF
+        external = word >> 4 & 1 if big else word >> 27 & 1
+        place = base + address & (1 << image.encoding.bits) - 1
+        if not external or not wanted.has(place):
+            continue
+        row = symbols.row(number)
+        if row is None:
+            image.miss(f"external relocations: symbol {number} of {len(symbols)}")
+            continue
+        ordinal = of_symbol(row.description)
+        if not image.header.flags & c.MH_TWOLEVEL:
+            ordinal = FLAT_LOOKUP
+        weak = bool(row.description & c.N_WEAK_REF)
+        yield Bind(place, symbols.name(row), ordinal, EXTERNAL_RELOCATION, 0, weak)
+
+
+def _base(image: MachoImage) -> int:
+    """Return the base of the addresses in relocations, by dyld's rules.
+
+    It is the first segment, except in three cases, in which it is the first writable segment: on
+    x86_64, in images whose segments may move apart, and in ppc64 images that extend beyond the 32
+    bits of such an address.
+    """
+    first = image.segments[0].vaddr if image.segments else 0
+    written = [segment for segment in image.segments if segment.protection & c.VM_PROT_WRITE]
+    if image.header.cpu == CPU_PPC64:
+        apart = any(segment.vaddr + segment.size - first > 1 << 32 for segment in written)
+    else:
+        apart = image.encoding.bits == 64 or bool(image.header.flags & c.MH_SPLIT_SEGS)
+    return written[0].vaddr if written and apart else first

@@ -1,17 +1,204 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One Mach-O image: its header, its load commands, and the bytes at its addresses."""
+"""One Mach-O image: its header, its load commands, its numbers, the bytes behind its addresses."""
 
 from __future__ import annotations
 
 import struct
-from struct import unpack_from
+from bisect import bisect_right
+from functools import cache
+from struct import Struct, unpack_from
 from typing import NamedTuple
 
-from soscope.binfmt.macho import constants as c
-from soscope.binfmt.macho.encoding import MachoEncoding, encoding, text
+from soscope.binfmt.search import Spans
 from soscope.binfmt.source import ByteSource, broken, take
-from soscope.binfmt.spans import Spans
 from soscope.errors import FormatError
+from soscope.model.arch import arch_of_cputype
+from soscope.model.filemap import Signed
+
+# Numbers of the Mach-O format, with their names in Apple's headers.
+
+# ---- the header ----
+MH_BINDATLOAD = 0x8
+MH_PREBOUND = 0x10
+MH_SPLIT_SEGS = 0x20
+MH_TWOLEVEL = 0x80
+MH_DYLIB_IN_CACHE = 0x80000000
+
+FILE_KINDS = {
+    1: "object",
+    2: "executable",
+    3: "fvmlib",
+    4: "core",
+    5: "preload",
+    6: "dylib",
+    7: "dylinker",
+    8: "bundle",
+    9: "dylib-stub",
+    10: "dsym",
+    11: "kext",
+    12: "fileset",
+    13: "gpu-executable",
+    14: "gpu-dylib",
+}
+
+_SUBTYPE_MASK = 0x00FFFFFF  # the upper byte holds capabilities
+
+
+def arch_name(cpu: int, subtype: int) -> str:
+    """Return Apple's name of an architecture, "" for an unknown one."""
+    arch = arch_of_cputype(cpu)
+    if arch is None:
+        return ""
+    return arch.apple.get(subtype & _SUBTYPE_MASK) or arch.apple[-1]
+
+
+# ---- load commands ----
+LC_REQ_DYLD = 0x80000000
+LC_SEGMENT = 0x1
+LC_SYMTAB = 0x2
+LC_DYSYMTAB = 0xB
+LC_LOAD_DYLIB = 0xC
+LC_ID_DYLIB = 0xD
+LC_SEGMENT_64 = 0x19
+LC_LOAD_WEAK_DYLIB = 0x18 | LC_REQ_DYLD
+LC_UUID = 0x1B
+LC_REEXPORT_DYLIB = 0x1F | LC_REQ_DYLD
+LC_LAZY_LOAD_DYLIB = 0x20
+LC_ENCRYPTION_INFO = 0x21
+LC_DYLD_INFO = 0x22
+LC_DYLD_INFO_ONLY = 0x22 | LC_REQ_DYLD
+LC_LOAD_UPWARD_DYLIB = 0x23 | LC_REQ_DYLD
+LC_ENCRYPTION_INFO_64 = 0x2C
+LC_DYLD_EXPORTS_TRIE = 0x33 | LC_REQ_DYLD
+LC_DYLD_CHAINED_FIXUPS = 0x34 | LC_REQ_DYLD
+
+# Commands that define a library with an ordinal of the two-level name space, in command order.
+DYLIB_COMMANDS = frozenset(
+    (
+        LC_LOAD_DYLIB,
+        LC_LOAD_WEAK_DYLIB,
+        LC_REEXPORT_DYLIB,
+        LC_LAZY_LOAD_DYLIB,
+        LC_LOAD_UPWARD_DYLIB,
+    )
+)
+
+VM_PROT_WRITE = 2
+
+# ---- sections ----
+SECTION_TYPE = 0xFF
+S_ZEROFILL = 0x1
+S_CSTRING_LITERALS = 0x2
+S_LITERAL_POINTERS = 0x5
+S_NON_LAZY_SYMBOL_POINTERS = 0x6
+S_LAZY_SYMBOL_POINTERS = 0x7
+S_SYMBOL_STUBS = 0x8
+S_GB_ZEROFILL = 0xC
+S_LAZY_DYLIB_SYMBOL_POINTERS = 0x10
+S_THREAD_LOCAL_REGULAR = 0x11
+S_THREAD_LOCAL_ZEROFILL = 0x12
+S_THREAD_LOCAL_VARIABLES = 0x13
+S_THREAD_LOCAL_VARIABLE_POINTERS = 0x14
+
+S_ATTR_PURE_INSTRUCTIONS = 0x80000000
+S_ATTR_SELF_MODIFYING_CODE = 0x04000000
+S_ATTR_SOME_INSTRUCTIONS = 0x00000400
+
+# ---- symbols ----
+INDIRECT_SYMBOL_LOCAL = 0x80000000
+INDIRECT_SYMBOL_ABS = 0x40000000
+
+N_STAB = 0xE0
+N_TYPE = 0x0E
+N_EXT = 0x01
+N_UNDF = 0x0
+N_INDR = 0xA
+N_PBUD = 0xC
+N_SECT = 0xE
+N_WEAK_REF = 0x40
+N_WEAK_DEF = 0x80
+
+
+# How one Mach-O image stores numbers, and how to read them without trusting them.
+
+DECODING = ("utf-8", "surrogateescape")
+
+
+class MachoEncoding:
+    """The struct formats of one Mach-O width and byte order.
+
+    `bits` is 32 or 64, `order` is "<" or ">". `word` is one pointer; `size` its size in bytes.
+    """
+
+    __slots__ = ("bits", "header", "order", "section", "segment", "size", "symbol", "u32", "word")
+
+    def __init__(self, bits: int, order: str) -> None:
+        self.bits = bits
+        self.order = order
+        self.size = bits // 8
+        self.u32 = Struct(order + "I")
+        if bits == 64:
+            self.word = Struct(order + "Q")
+            self.header = Struct(order + "IIIIIII4x")
+            self.segment = Struct(order + "8x16sQQQQiiII")
+            self.section = Struct(order + "16s16sQQIIIIIII4x")
+            self.symbol = Struct(order + "IBBHQ")
+        else:
+            self.word = Struct(order + "I")
+            self.header = Struct(order + "IIIIIII")
+            self.segment = Struct(order + "8x16sIIIIiiII")
+            self.section = Struct(order + "16s16sIIIIIIIII")
+            self.symbol = Struct(order + "IBBHI")
+
+
+@cache
+def encoding(bits: int, order: str) -> MachoEncoding:
+    """Return the encoding for `bits` (32, 64) and `order` ("<", ">")."""
+    return MachoEncoding(bits, order)
+
+
+def text(data: bytes, at: int = 0) -> str:
+    """Return the string in `data` from `at` to its zero byte, or to the end of `data`."""
+    end = data.find(b"\0", at)
+    return data[at : end if end >= 0 else len(data)].decode(*DECODING)
+
+
+def uleb(data: bytes, at: int) -> tuple[int, int]:
+    """Return the ULEB128 number at `at`, at most 64 bits, and the position behind it.
+
+    Raises IndexError if `data` ends within it.
+    """
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        if shift < 64:
+            value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFFFFFFFFFFFFFF, at
+        shift += 7
+
+
+def sleb(data: bytes, at: int) -> tuple[int, int]:
+    """Return the SLEB128 number at `at`, and the position behind it.
+
+    Raises IndexError if `data` ends within it.
+    """
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        if shift < 64:
+            value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            if byte & 0x40 and shift < 64:
+                value -= 1 << shift
+            value &= 0xFFFFFFFFFFFFFFFF
+            return value - (1 << 64) if value >> 63 else value, at
+
+
+# One Mach-O image: its header, its load commands, and the bytes at its addresses.
 
 _MOST_REASONS = 100
 _MAGICS = {
@@ -37,7 +224,7 @@ class MachoHeader(NamedTuple):
     @property
     def arch(self) -> str:
         """Apple's name of the architecture, "" if it is not known."""
-        return c.arch_name(self.cpu, self.subtype)
+        return arch_name(self.cpu, self.subtype)
 
 
 class MachoSegment(NamedTuple):
@@ -70,7 +257,7 @@ class MachoSection(NamedTuple):
     @property
     def type(self) -> int:
         """The type of the section, an S_ constant."""
-        return self.flags & c.SECTION_TYPE
+        return self.flags & SECTION_TYPE
 
     @property
     def short_name(self) -> str:
@@ -184,36 +371,36 @@ class MachoImage:
     def _read_command(self, command: int, data: bytes, at: int) -> None:
         order = self.encoding.order
         try:
-            if command in (c.LC_SEGMENT, c.LC_SEGMENT_64):
+            if command in (LC_SEGMENT, LC_SEGMENT_64):
                 self._read_segment(command, data)
-            elif command in c.DYLIB_COMMANDS:
+            elif command in DYLIB_COMMANDS:
                 name = text(data, unpack_from(order + "I", data, 8)[0])
                 self.libraries.append(name)
-                if command == c.LC_REEXPORT_DYLIB:
+                if command == LC_REEXPORT_DYLIB:
                     self.reexported.append(name)
-            elif command == c.LC_ID_DYLIB:
+            elif command == LC_ID_DYLIB:
                 self.install_name = text(data, unpack_from(order + "I", data, 8)[0])
-            elif command == c.LC_SYMTAB:
+            elif command == LC_SYMTAB:
                 self.symtab = unpack_from(order + "4I", data, 8)
-            elif command == c.LC_DYSYMTAB:
+            elif command == LC_DYSYMTAB:
                 self.dysymtab = unpack_from(order + "18I", data, 8)
-            elif command in (c.LC_DYLD_INFO, c.LC_DYLD_INFO_ONLY):
+            elif command in (LC_DYLD_INFO, LC_DYLD_INFO_ONLY):
                 self.dyld_info = unpack_from(order + "10I", data, 8)
-            elif command == c.LC_DYLD_CHAINED_FIXUPS:
+            elif command == LC_DYLD_CHAINED_FIXUPS:
                 self.chained = unpack_from(order + "2I", data, 8)
-            elif command == c.LC_DYLD_EXPORTS_TRIE:
+            elif command == LC_DYLD_EXPORTS_TRIE:
                 self.exports = unpack_from(order + "2I", data, 8)
-            elif command in (c.LC_ENCRYPTION_INFO, c.LC_ENCRYPTION_INFO_64):
+            elif command in (LC_ENCRYPTION_INFO, LC_ENCRYPTION_INFO_64):
                 offset, size, system = unpack_from(order + "3I", data, 8)
                 self.encrypted = (offset, size) if system else (0, 0)
-            elif command == c.LC_UUID and len(data) >= 24:
+            elif command == LC_UUID and len(data) >= 24:
                 self.uuid = data[8:24].hex()
         except struct.error:
             where = self.start + at
             self.miss(f"load command {command:#x} at offset {where:#x}: cut off")
 
     def _read_segment(self, command: int, data: bytes) -> None:
-        bits = 64 if command == c.LC_SEGMENT_64 else 32
+        bits = 64 if command == LC_SEGMENT_64 else 32
         coding = encoding(bits, self.encoding.order)
         name, vaddr, size, offset, filesize, _, protection, count, _ = coding.segment.unpack_from(
             data
@@ -228,10 +415,10 @@ class MachoImage:
         ):
             section, segment, vaddr, size, offset, _, _, _, flags, first, entry = row
             # In files with only debugging symbols, sections have no bytes in the file.
-            has_bytes = offset != 0 and flags & c.SECTION_TYPE not in (
-                c.S_ZEROFILL,
-                c.S_GB_ZEROFILL,
-                c.S_THREAD_LOCAL_ZEROFILL,
+            has_bytes = offset != 0 and flags & SECTION_TYPE not in (
+                S_ZEROFILL,
+                S_GB_ZEROFILL,
+                S_THREAD_LOCAL_ZEROFILL,
             )
             full = f"{text(segment)},{text(section)}"
             self.sections.append(
@@ -330,3 +517,79 @@ class MachoImage:
     def missed(self, error: FormatError) -> None:
         """Add `error` as a reason why something could not be read."""
         self.miss(error.message.removeprefix(self.source.name + ": "))
+
+
+# One record of the loader's data: a pointer, its symbol, and the symbol's library.
+
+# Kinds of records, for `FileSlot.kind`.
+BIND = "bind"
+WEAK_BIND = "weak-bind"
+LAZY_BIND = "lazy-bind"
+CHAINED_BIND = "chained-bind"
+THREADED_BIND = "threaded-bind"
+EXTERNAL_RELOCATION = "external-relocation"
+# Kinds of slots that are filled without a record.
+INDIRECT_SYMBOL = "indirect-symbol"  # by the indirect symbol table (before LC_DYLD_INFO)
+REBASE = "rebase"  # an address in this image, which only moves with it
+
+KEYS = ("IA", "IB", "DA", "DB")
+
+
+class Bind(NamedTuple):
+    """One pointer that the loader binds.
+
+    `ordinal` is the library's, as in `ordinals`, None if the record has none. `argument` is the
+    offset of the record in the lazy bind opcodes, which a stub helper passes on.
+    """
+
+    vaddr: int
+    name: str
+    ordinal: int | None
+    kind: str
+    addend: int = 0
+    weak_import: bool = False
+    signed: Signed | None = None
+    argument: int | None = None
+
+
+class Ranges:
+    """A set of wanted addresses: those in any of the (start, end) pairs; None means all."""
+
+    __slots__ = ("_edges", "pairs")
+
+    def __init__(self, pairs: list[tuple[int, int]] | None) -> None:
+        self.pairs: list[tuple[int, int]] | None = None
+        self._edges: list[int] = []
+        if pairs is None:
+            return
+        self.pairs = []
+        for start, end in sorted(pairs):
+            if start >= end:
+                continue
+            if self.pairs and start <= self.pairs[-1][1]:
+                self.pairs[-1] = (self.pairs[-1][0], max(end, self.pairs[-1][1]))
+            else:
+                self.pairs.append((start, end))
+        self._edges = [edge for pair in self.pairs for edge in pair]
+
+    def has(self, vaddr: int) -> bool:
+        """Return whether `vaddr` is wanted."""
+        return self.pairs is None or bool(bisect_right(self._edges, vaddr) & 1)
+
+    def steps(self, vaddr: int, count: int, step: int) -> list[range]:
+        """Return which of `count` addresses from `vaddr` on, `step` apart, are wanted.
+
+        The result is ranges of indices.
+        """
+        if count <= 0 or step <= 0:
+            return []
+        every = range(vaddr, vaddr + count * step, step)
+        if self.pairs is None:
+            return [every]
+        ranges = []
+        for start, end in self.pairs:
+            first = max(0, -((vaddr - start) // step))
+            last = min(count, -((vaddr - end) // step))
+            if first < last:
+                ranges.append(every[first:last])
+        return ranges

@@ -10,9 +10,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from soscope.binfmt.macho import constants as c
-from soscope.binfmt.macho.encoding import DECODING
-from soscope.binfmt.macho.image import MachoImage
+from soscope.binfmt.macho import image as c
+from soscope.binfmt.macho.image import DECODING, MachoImage
 from soscope.errors import FormatError
 
 _STRETCH = 1 << 16

@@ -36,8 +36,7 @@ def read_foreign(
     `image` is the profiled file, None to find it by the name of a file of LD_PROFILE. For the
     biases see `fromgmon.gmon_profile`. Raises SoscopeError.
     """
-    from soscope.binfmt.ldprofile import is_ldprofile, read_ldprofile
-    from soscope.binfmt.profiles import read_gmon
+    from soscope.binfmt.profiles import is_ldprofile, read_gmon, read_ldprofile
     from soscope.binfmt.source import FileSource
     from soscope.instruments.prof.fromgmon import gmon_profile
     from soscope.instruments.prof.fromldprofile import ldprofile_profile

@@ -6,8 +6,8 @@ from __future__ import annotations
 import errno
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import Encoding, encoding
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.reader import Encoding, encoding
 from soscope.binfmt.source import BufferSource
 from soscope.entry.native.isa import machine_of
 from soscope.entry.native.memory import NativeMemory

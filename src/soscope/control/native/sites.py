@@ -10,7 +10,7 @@ from __future__ import annotations
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.isa import part
-from soscope.binfmt.stubs.through import Through
+from soscope.binfmt.stubs.finder import Through
 from soscope.control.remote.images import CalledSlot, ForeignImage
 from soscope.control.remote.watch import Armed, CallWatch
 from soscope.control.settings import SITES

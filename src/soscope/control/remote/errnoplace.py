@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.relocations import entries, tables
+from soscope.binfmt.elf.slots import entries, tables
 from soscope.binfmt.elf.symbols.lookup import Name
 from soscope.entry.remote.convention import Convention
 

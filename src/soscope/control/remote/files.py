@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.header import Segment
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.reader import Segment
 from soscope.binfmt.source import BufferSource
 from soscope.entry.remote.files import RemoteFiles
 from soscope.entry.remote.stub import RemoteStub

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from soscope.binfmt.elf.encoding import Encoding
+from soscope.binfmt.elf.reader import Encoding
 from soscope.binfmt.source import ByteSource
 from soscope.errors import RemoteError
 from soscope.proc import maps

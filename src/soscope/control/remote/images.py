@@ -7,11 +7,10 @@ import os
 from typing import NamedTuple
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.fileslots import Relocations, is_bound_now
+from soscope.binfmt.elf.filemap import Relocations, is_bound_now
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.relative import relative_words
-from soscope.binfmt.elf.relocations import entries, symbols_of, tables
-from soscope.binfmt.elf.sections import Sections
+from soscope.binfmt.elf.sections import Sections, relative_words
+from soscope.binfmt.elf.slots import entries, symbols_of, tables
 from soscope.binfmt.elf.symbols.imports import Names
 from soscope.binfmt.isa import part
 from soscope.binfmt.source import BufferSource

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from soscope.binfmt.elf.encoding import Encoding
+from soscope.binfmt.elf.reader import Encoding
 from soscope.control.remote.constants import AS_HERE, Constants
 from soscope.prototypes import row
 from soscope.prototypes.leaves import Leaf, leaves_of

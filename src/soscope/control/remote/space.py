@@ -12,8 +12,7 @@ import os
 from contextlib import suppress
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import encoding
-from soscope.binfmt.elf.header import Segment, read_header, read_segments
+from soscope.binfmt.elf.reader import Segment, encoding, read_header, read_segments
 from soscope.control.remote.files import FoundFiles
 from soscope.entry.remote.memory import StubMemory
 from soscope.entry.remote.stub import RemoteStub

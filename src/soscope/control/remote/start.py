@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.relative import relative_words
+from soscope.binfmt.elf.sections import relative_words
 from soscope.control import child as children
 from soscope.control.agentless import needing_agent
 from soscope.control.command import Command, launch_error

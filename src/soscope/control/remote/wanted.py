@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.binfmt.elf.encoding import Encoding
+from soscope.binfmt.elf.reader import Encoding
 from soscope.control.instrument import Hooks
 from soscope.control.remote import kinds, records
 from soscope.control.remote.constants import Constants

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from soscope.binfmt.elf.ehframe import code_ranges
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.unwind import code_ranges
 from soscope.entry.agent.codechanges import used_stacks
 from soscope.entry.agent.resident import Resident
 from soscope.entry.agent.visit import Visit

@@ -9,8 +9,8 @@ images without tables, end a walk early.
 
 from __future__ import annotations
 
-from soscope.binfmt.elf.cfi import FrameTable, Row, caller
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.unwind import FrameTable, Row, caller
 from soscope.entry.guest.places import CodePlaces
 from soscope.entry.isa import arch
 from soscope.entry.memory import RemoteMemory
@@ -19,7 +19,7 @@ from soscope.proc import maps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.binfmt.elf.cfi import Registers, Word
+    from soscope.binfmt.elf.unwind import Registers, Word
     from soscope.entry.agent.visit import Visit
 
 MOST_FRAMES = 50_000  # takes a twentieth of a second

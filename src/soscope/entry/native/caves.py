@@ -8,7 +8,7 @@ process would have to be stopped and made to call the kernel.
 from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.header import Segment
+from soscope.binfmt.elf.reader import Segment
 from soscope.entry.memory import RemoteMemory
 
 _PAGE = 4096

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 from abc import abstractmethod
 
-from soscope.binfmt.stubs.through import Through
+from soscope.binfmt.stubs.finder import Through
 from soscope.entry.remote.convention import Convention
 
 TYPE_CHECKING = False

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.binfmt.elf.encoding import Encoding
+from soscope.binfmt.elf.reader import Encoding
 from soscope.entry.memory import RemoteMemory
 
 

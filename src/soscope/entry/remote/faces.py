@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from soscope.binfmt.elf.encoding import Encoding
+from soscope.binfmt.elf.reader import Encoding
 
 
 class StoppedThread(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from soscope.binfmt.macho import agreement as a
+from soscope.binfmt.macho import filemap as a
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.inspect.check.fault import FAULT, Fault
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from soscope.binfmt.macho import constants as c
-from soscope.binfmt.macho import records as r
+from soscope.binfmt.macho import image as c
+from soscope.binfmt.macho import image as r
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.macho.fixups import FORMATS, is_bind
 from soscope.binfmt.macho.image import MachoImage

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.filemap import ElfMap
-from soscope.binfmt.elf.properties import features
+from soscope.binfmt.elf.sections import features
 from soscope.errors import FormatError
 from soscope.inspect.check.fault import REMARK, Fault
 from soscope.model.filemap import LAZY

@@ -9,7 +9,7 @@ import shutil
 import stat
 
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.kinds import LONGEST, kind_of
+from soscope.binfmt.source import LONGEST, kind_of
 from soscope.control.command import is_text, reason_without_agent
 from soscope.entry.agent import locking
 from soscope.errors import FormatError, NotPermitted, SoscopeError

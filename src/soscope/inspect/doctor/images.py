@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.properties import features
+from soscope.binfmt.elf.sections import features
 from soscope.binfmt.elf.slots import slot_relocations
 from soscope.entry.isa import arch
 from soscope.errors import FormatError

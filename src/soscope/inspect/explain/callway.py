@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from soscope.binfmt.listing.arches import lister_of
-from soscope.binfmt.listing.base import (
+from soscope.binfmt.listing import (
     CALL_THROUGH,
     CELL,
     JUMP,
@@ -21,9 +20,10 @@ from soscope.binfmt.listing.base import (
     Line,
     Lister,
     Value,
+    lister_of,
     walk,
 )
-from soscope.binfmt.spans import Spans
+from soscope.binfmt.search import Spans
 from soscope.inspect.explain import isa, resolvers
 from soscope.inspect.explain.disassembly import around
 from soscope.inspect.explain.filecode import FileCode

@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from soscope.binfmt.listing.base import Line
+from soscope.binfmt.listing import Line
 from soscope.inspect.explain import isa
 from soscope.inspect.explain.filecode import FileCode
 from soscope.model.arch import arch_named

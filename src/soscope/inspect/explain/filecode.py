@@ -11,8 +11,8 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.symbols.array import static_table
 from soscope.binfmt.elf.symbols.table import dynamic_table
+from soscope.binfmt.search import Spans
 from soscope.binfmt.source import length
-from soscope.binfmt.spans import Spans
 from soscope.errors import FormatError
 from soscope.inspect.explain import isa
 from soscope.inspect.explain.resolvers import BIONIC, GLIBC, MUSL

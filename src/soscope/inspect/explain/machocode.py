@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from soscope.binfmt.macho import constants as c
+from soscope.binfmt.macho import image as c
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.macho.image import MachoSection
 from soscope.binfmt.macho.symbols import Nlist
-from soscope.binfmt.spans import Spans
+from soscope.binfmt.search import Spans
 from soscope.inspect.explain.filecode import FileCode, FileFunction
 from soscope.inspect.explain.resolvers import DYLD
 

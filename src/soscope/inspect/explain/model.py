@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from soscope.binfmt.listing.base import CallInstruction, Line, Value
+from soscope.binfmt.listing import CallInstruction, Line, Value
 from soscope.inspect.explain.resolvers import Resolver
 from soscope.model import filemap
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 
-from soscope.binfmt.dwarf import DwarfError
+from soscope.binfmt.dwarf.names import DwarfError
 from soscope.binfmt.elf import constants as elf
 from soscope.binfmt.elf.image import ElfImage
 from soscope.control.patch import Replacement

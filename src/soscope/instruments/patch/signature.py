@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from soscope.binfmt.elf import debuglink
+from soscope.binfmt.elf import sections as debuglink
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
 from soscope.control.patch import Replacement

@@ -16,7 +16,7 @@ from __future__ import annotations
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.symbols.table import dynamic_table
-from soscope.binfmt.ldprofile import OUTSIDE, LdProfile
+from soscope.binfmt.profiles import OUTSIDE, LdProfile
 from soscope.errors import FormatError, SoscopeError
 from soscope.instruments.prof.model import MODE_COUNT, NOBODY, Profile
 from soscope.instruments.prof.naming import ImageFunctions

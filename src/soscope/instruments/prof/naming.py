@@ -6,10 +6,10 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 
-from soscope.binfmt.dwarflines import DwarfLines
+from soscope.binfmt.dwarf.lines import DwarfLines
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.cfi import FrameTable
 from soscope.binfmt.elf.image import CHECKSUM_SIZE, ElfImage
+from soscope.binfmt.elf.unwind import FrameTable
 from soscope.binfmt.source import FileSource
 from soscope.errors import SoscopeError
 from soscope.frames.evaluator import Evaluator

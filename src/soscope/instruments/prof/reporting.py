@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterable
 
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.patchable import SECTION as PATCHABLE_SECTION
+from soscope.binfmt.elf.sections import SECTION as PATCHABLE_SECTION
 from soscope.binfmt.elf.sections import Sections
 from soscope.errors import SoscopeError
 from soscope.instruments.prof.boundary import TIME

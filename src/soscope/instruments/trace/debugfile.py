@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from soscope.binfmt.elf import debuglink
+from soscope.binfmt.elf import sections as debuglink
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.source import FileSource
@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from soscope.binfmt.dwarfentries import Entries
+    from soscope.binfmt.dwarf.entries import Entries
 
 _SECTIONS = (
     ".debug_info",
@@ -72,7 +72,7 @@ def _entries(image: ElfImage, sections: Sections) -> Entries | None:
     info = sections.named(".debug_info")
     if info is None or image.header is None or info.size > _MOST:
         return None
-    from soscope.binfmt.dwarfentries import Entries
+    from soscope.binfmt.dwarf.entries import Entries
 
     contents: list[bytes] = []
     room = _MOST

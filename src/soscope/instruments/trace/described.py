@@ -25,7 +25,7 @@ from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.binfmt.dwarfentries import Entries
+    from soscope.binfmt.dwarf.entries import Entries
     from soscope.binfmt.elf.symbols.array import ElfSymbol
     from soscope.instruments.trace.settings import TraceSettings
     from soscope.prototypes import Prototypes

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 from soscope.binfmt.elf.symbols.lookup import Name
-from soscope.binfmt.elf.symbols.match import CALL
+from soscope.binfmt.elf.symbols.table import CALL
 from soscope.errors import FormatError
 
 TYPE_CHECKING = False

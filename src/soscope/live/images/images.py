@@ -12,8 +12,7 @@ import os
 from struct import Struct
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import encoding
-from soscope.binfmt.elf.header import Segment, unpack_segments
+from soscope.binfmt.elf.reader import Segment, encoding, unpack_segments
 from soscope.binfmt.elf.symbols.lookup import Name
 from soscope.errors import FormatError, NoSuchProcess, SoscopeError
 from soscope.live.images.loadedimage import LoadedImage

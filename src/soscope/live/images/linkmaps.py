@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.dynamic import Dynamic
-from soscope.binfmt.elf.encoding import Encoding
-from soscope.binfmt.elf.header import Segment, unpack_segments
+from soscope.binfmt.elf.reader import Dynamic, Encoding, Segment, unpack_segments
 from soscope.binfmt.source import ByteSource
 from soscope.errors import FormatError
 

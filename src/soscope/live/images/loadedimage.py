@@ -10,10 +10,16 @@ from __future__ import annotations
 import os
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.dynamic import Dynamic
-from soscope.binfmt.elf.encoding import Encoding, encoding
-from soscope.binfmt.elf.header import Segment, read_header, read_segments, unpack_segments
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.reader import (
+    Dynamic,
+    Encoding,
+    Segment,
+    encoding,
+    read_header,
+    read_segments,
+    unpack_segments,
+)
 from soscope.errors import FormatError
 from soscope.live.images.space import Space
 from soscope.proc.maps import Mapping

@@ -10,8 +10,7 @@ from __future__ import annotations
 from bisect import insort
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import encoding
-from soscope.binfmt.elf.header import Segment, read_header, read_segments
+from soscope.binfmt.elf.reader import Segment, encoding, read_header, read_segments
 from soscope.errors import FormatError
 from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.images.space import Space

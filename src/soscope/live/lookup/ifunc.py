@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from soscope.binfmt.elf.symbols.match import SymbolEntry
+from soscope.binfmt.elf.symbols.table import SymbolEntry
 from soscope.errors import FormatError
 from soscope.live.images.images import Images
 from soscope.live.images.loadedimage import LoadedImage

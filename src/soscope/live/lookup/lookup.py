@@ -7,7 +7,7 @@ import os
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.symbols.lookup import Name, gnu_hash
-from soscope.binfmt.elf.symbols.match import CALL, DLSYM, SymbolEntry
+from soscope.binfmt.elf.symbols.table import CALL, DLSYM, SymbolEntry
 from soscope.errors import FormatError
 from soscope.live.images.images import Images
 from soscope.live.images.loadedimage import LoadedImage

@@ -11,7 +11,7 @@ import os
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.symbols.array import ElfSymbol
-from soscope.binfmt.elf.symbols.match import SymbolEntry
+from soscope.binfmt.elf.symbols.table import SymbolEntry
 from soscope.errors import FormatError
 from soscope.live.images.images import Images
 from soscope.live.images.loadedimage import LoadedImage
@@ -241,7 +241,7 @@ class PictureNames:
         if not image.executes(addr) or not image.names.may_describe(vaddr):
             return False
         if place.symbol is not None and place.what == GAP:
-            from soscope.binfmt.isa.x86.at import is_padding
+            from soscope.binfmt.isa.x86.stubs import is_padding
 
             size = min(place.offset, _MOST_PADDING)
             if is_padding(image.space.read(addr - size, size + _LONGEST_NOP), size):

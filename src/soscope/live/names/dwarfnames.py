@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import time
 
-from soscope.binfmt.dwarf import Dwarf, DwarfError, DwarfName
-from soscope.binfmt.elf import debuglink
+from soscope.binfmt.dwarf.names import Dwarf, DwarfError, DwarfName
+from soscope.binfmt.elf import sections as debuglink
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.isa import part

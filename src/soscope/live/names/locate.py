@@ -11,8 +11,8 @@ symbol.
 from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.header import Segment
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.reader import Segment
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.elf.symbols.array import ElfSymbol
 from soscope.binfmt.elf.symbols.table import dynamic_table
@@ -27,7 +27,7 @@ MEMORY = "memory"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # imported for addresses in no symbol
-    from soscope.binfmt.isa.x86.at import X86Stubs
+    from soscope.binfmt.isa.x86.stubs import X86Stubs
 
 STUB = "stub"  # a kind of place, besides the constants of `containing`
 
@@ -217,7 +217,7 @@ class Locator:
             return None
         try:
             if self._stubs is None:
-                from soscope.binfmt.isa.x86.at import X86Stubs
+                from soscope.binfmt.isa.x86.stubs import X86Stubs
 
                 self._stubs = X86Stubs(self._elf, Sections.read(self._elf))
             stub = self._stubs.at(vaddr)

@@ -28,8 +28,13 @@ from soscope.binfmt.elf.slots import (
 )
 from soscope.binfmt.elf.symbols.array import SymbolArray
 from soscope.binfmt.elf.symbols.lookup import gnu_hash
-from soscope.binfmt.elf.symbols.match import CALL, REFERENCE, SymbolEntry, is_definition
-from soscope.binfmt.elf.symbols.table import SymbolTable
+from soscope.binfmt.elf.symbols.table import (
+    CALL,
+    REFERENCE,
+    SymbolEntry,
+    SymbolTable,
+    is_definition,
+)
 from soscope.binfmt.isa import part
 from soscope.errors import FormatError
 from soscope.live.images.images import Images

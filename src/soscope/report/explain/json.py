@@ -7,7 +7,7 @@ other way round.
 
 from __future__ import annotations
 
-from soscope.binfmt.listing.base import Line
+from soscope.binfmt.listing import Line
 from soscope.inspect.explain.model import (
     CallSite,
     CallWay,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import textwrap
 from itertools import zip_longest
 
-from soscope.binfmt.listing.base import Line
+from soscope.binfmt.listing import Line
 from soscope.inspect.explain.model import (
     CALL_SITE,
     STEPS,

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from soscope.binfmt.elf.aranges import _parse, read_aranges
-from soscope.binfmt.elf.encoding import encoding
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.sections import Sections
+from soscope.binfmt.elf.reader import encoding
+from soscope.binfmt.elf.sections import Sections, _parse, read_aranges
 from soscope.binfmt.source import BufferSource
 from tests.support.files.elffiles import built, nm
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.cfi import AT_CFA, FrameTable, Row, evaluate
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.unwind import AT_CFA, FrameTable, Row, evaluate
 from soscope.errors import FormatError
 from tests.support.machines.tools import need
 from tests.support.time.patience import limit

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from soscope.binfmt.elf.ehframe import code_ranges
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.unwind import code_ranges
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError
 from soscope.linker.search import open_image

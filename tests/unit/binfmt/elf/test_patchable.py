@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from soscope.binfmt.elf.patchable import patchable_entries
-from soscope.binfmt.elf.sections import Sections
-from soscope.binfmt.isa.x86.nops import nops
+from soscope.binfmt.elf.sections import Sections, patchable_entries
+from soscope.binfmt.isa.x86.code import nops
 from soscope.linker.library import open_image
 from tests.support.files.elffiles import built, nm
 from tests.support.machines.tools import need

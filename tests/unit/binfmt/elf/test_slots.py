@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.binfmt.elf import properties
+from soscope.binfmt.elf import sections
 from soscope.binfmt.elf.slots import slot_relocations
 from soscope.linker.search import open_image
 from tests.support.machines.tools import need
@@ -66,6 +66,6 @@ def test_slots_of_the_system_are_those_that_readelf_lists(name: str) -> None:
 def test_features_are_those_that_readelf_names(binding: str) -> None:
     program = build.program("calls", Cell(binding=binding))
     said = run([need("readelf"), "-nW", str(program)]).stdout
-    has = properties.features(open_image(str(program)))
+    has = sections.features(open_image(str(program)))
     assert ("IBT" in has) == bool(re.search(r"x86 feature:.*IBT", said))
     assert ("SHSTK" in has) == bool(re.search(r"x86 feature:.*SHSTK", said))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soscope.binfmt.elf.stretches import Stretches, StretchOwners
+from soscope.binfmt.elf.sections import Stretches, StretchOwners
 
 PAIRS = st.lists(
     st.tuples(st.integers(0, 40), st.integers(0, 12)).map(lambda one: (one[0], sum(one)))

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from soscope.binfmt.listing.arches import lister_of
-from soscope.binfmt.listing.base import (
+from soscope.binfmt.listing import (
     CALL,
     CELL,
     JUMP,
@@ -20,6 +19,7 @@ from soscope.binfmt.listing.base import (
     THROUGH,
     Lister,
     Value,
+    lister_of,
     walk,
 )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from struct import pack
 
-from soscope.binfmt.macho import agreement as a
-from soscope.binfmt.macho import constants as c
+from soscope.binfmt.macho import filemap as a
+from soscope.binfmt.macho import image as c
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.model.filemap import UNBOUND
 from tests.support.macho.machosmall import CODE, DATA, LINKEDIT, Small, opened

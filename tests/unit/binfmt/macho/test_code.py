@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from soscope.binfmt.macho.code import StubHelper, StubWay, decoder
+from soscope.binfmt.macho.stubs import StubHelper, StubWay, decoder
 from soscope.model import arch as machines
 
 PC = 0x1000

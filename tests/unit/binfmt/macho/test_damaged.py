@@ -9,10 +9,9 @@ from struct import pack
 
 import pytest
 
-from soscope.binfmt.macho import constants as c
-from soscope.binfmt.macho.agreement import disagreements
+from soscope.binfmt.macho import image as c
 from soscope.binfmt.macho.fat import embedded, slices
-from soscope.binfmt.macho.filemap import MachoMap
+from soscope.binfmt.macho.filemap import MachoMap, disagreements
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError
 from soscope.model import arch as machines

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from struct import pack
 
-from soscope.binfmt.macho import constants as c
-from soscope.binfmt.macho.exports import Export, exports
+from soscope.binfmt.macho import image as c
+from soscope.binfmt.macho.fixups import Export, exports
 from soscope.model import arch as machines
 from tests.support.macho.machosmall import BASE, LIBRARY, LINKEDIT, Small
 

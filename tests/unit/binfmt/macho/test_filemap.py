@@ -7,9 +7,9 @@ from struct import pack
 
 import pytest
 
-from soscope.binfmt.macho import constants as c
-from soscope.binfmt.macho import ordinals
-from soscope.binfmt.macho.agreement import LAZY_SLOT, disagreements
+from soscope.binfmt.macho import fixups as ordinals
+from soscope.binfmt.macho import image as c
+from soscope.binfmt.macho.filemap import LAZY_SLOT, disagreements
 from soscope.model import arch as machines
 from soscope.model.filemap import (
     AUTH_STUB,

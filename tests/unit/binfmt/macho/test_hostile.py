@@ -9,7 +9,7 @@ from struct import pack
 
 import pytest
 
-from soscope.binfmt.macho import constants as c
+from soscope.binfmt.macho import image as c
 from soscope.binfmt.macho import symbols
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.macho.image import MachoSegment

@@ -12,9 +12,8 @@ import sys
 from struct import error as StructError  # noqa: N812  it is an exception
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import Encoding
-from soscope.binfmt.elf.longnames import SHORT, LongNames
-from soscope.binfmt.elf.symbols.versions import Versions
+from soscope.binfmt.elf.reader import SHORT, Encoding, LongNames
+from soscope.binfmt.elf.symbols.lookup import Versions
 from soscope.binfmt.source import ByteSource, broken
 from soscope.errors import FormatError
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.symbols.array import SymbolArray
-from soscope.binfmt.elf.symbols.versions import Versions
+from soscope.binfmt.elf.symbols.lookup import Versions
 from soscope.errors import FormatError
 
 _T = TypeVar("_T")

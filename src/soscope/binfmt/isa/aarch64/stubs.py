@@ -1,18 +1,136 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stubs on aarch64, as GNU ld, gold, LLD and mold write them: with BTI, with PAC, with both.
-
-ELF for the Arm 64-bit Architecture, "Program Linkage". A stub addresses its slot by its page and
-the offset in the page. LLD writes `bti c` only into stubs whose address is taken, so that stubs
-of both kinds, with the same size, lie side by side.
-"""
+"""Stubs on aarch64, ELF and Mach-O: their slots, where they jump, what the resolver is given."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from struct import unpack_from
 
-from soscope.binfmt.stubs.table import Code, Decoder, FoundStub, SlotTable
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.filemap import ElfMap
+from soscope.binfmt.macho.stubs import MachoDecoder, StubHelper, StubWay
+from soscope.binfmt.stubs.finder import Code, Decoder, FoundStub, SlotTable
+from soscope.binfmt.stubs.sites import JUMP, PASS, SiteInStub
 from soscope.model.arch import Arch
+from soscope.model.filemap import FileSlot
+
+# The argument that an unbound slot passes to the lazy resolver on aarch64.
+#
+# PLT0 and the resolver compute it from the address of the slot. glibc:
+# sysdeps/aarch64/dl-trampoline.S.
+
+_TIMES = 3  # bytes of relocation per byte of slot
+_RESERVED = 3  # words of .got.plt before the first slot
+
+
+def argument_of(mapped: ElfMap, slot: FileSlot, _helper: int) -> int | None:
+    """Return the argument that the resolver gets at the first call.
+
+    Return None if there is no DT_PLTGOT, and so no way to compute it.
+    """
+    got = mapped.image.dynamic.get(c.DT_PLTGOT)
+    if got is None:
+        return None
+    return (slot.vaddr - got - _RESERVED * (mapped.bits // 8)) * _TIMES
+
+
+# Stubs and stub helpers of arm64, arm64e and arm64_32.
+#
+#     adrp x16, slot@page; ldr x16, [x16, slot@off]; br x16       __stubs
+#     nop; ldr x16, slot; br x16                                  the same, when near
+#     adrp x17; add x17; ldr x16, [x17]; braa x16, x17            __auth_stubs
+#     adrp x1; ldr x1, [x1]; <one of these>                       __objc_stubs
+#     adrp x1; ldr x1, [x1]; b stub                               __objc_stubs, small
+#     ldr w16, 1f; b shared; 1: .long offset                      helper
+#
+# The decoder follows the values that these few instructions give to registers, so that other
+# sequences with the same effect are recognised, too.
+
+_M64 = 0xFFFFFFFFFFFFFFFF
+_MACHO_NOP = 0xD503201F
+_LONGEST = 10  # instructions
+_SELECTOR = 1  # x1: the second argument of objc_msgSend
+
+
+def macho_decoder(_bits: int) -> MachoDecoder:
+    """Return the decoder of stubs and stub helpers."""
+    return MachoDecoder(macho_stub, macho_helper, 4)
+
+
+def macho_stub(code: bytes, at: int, vaddr: int) -> StubWay | None:
+    """Decode a stub, None if there is none."""
+    values: dict[int, int] = {}  # register -> address in it
+    loaded: dict[int, int] = {}  # register -> address it was loaded from
+    for index in range(min(_LONGEST, (len(code) - at) // 4)):
+        (word,) = unpack_from("<I", code, at + 4 * index)
+        pc = vaddr + 4 * index
+        low, mid = word & 31, word >> 5 & 31
+        if word & 0x9F000000 in (0x90000000, 0x10000000):  # adrp, adr
+            offset = (word >> 5 & 0x7FFFF) << 2 | word >> 29 & 3
+            offset -= (offset & 0x100000) << 1
+            if word >> 31:
+                values[low] = (pc & ~0xFFF) + (offset << 12) & _M64
+            else:
+                values[low] = pc + offset & _M64
+        elif word & 0xFF800000 == 0x91000000 and mid in values:  # add, immediate
+            value = word >> 10 & 0xFFF
+            values[low] = values[mid] + (value << 12 if word >> 22 & 1 else value) & _M64
+        elif word & 0xBFC00000 == 0xB9400000 and mid in values:  # ldr, 64 or 32 bits
+            scale = 3 if word >> 30 & 1 else 2
+            loaded[low] = values[mid] + ((word >> 10 & 0xFFF) << scale) & _M64
+            values.pop(low, None)
+        elif word & 0xBF000000 == 0x18000000:  # ldr, literal
+            loaded[low] = pc + _branch(word, 19, 5) & _M64
+            values.pop(low, None)
+        elif word & 0xFFFFFC1F == 0xD61F0000 and mid in loaded:  # br
+            return StubWay(4 * index + 4, loaded[mid], selector_at=loaded.get(_SELECTOR, 0))
+        elif word & 0xFEFFF800 == 0xD61F0800 and mid in loaded:  # braa, brab, braaz, brabz
+            selector = loaded.get(_SELECTOR, 0)
+            return StubWay(4 * index + 4, loaded[mid], selector_at=selector, signed=True)
+        elif word >> 26 == 0x05 and _SELECTOR in loaded:  # b
+            target = pc + _branch(word, 26, 0) & _M64
+            return StubWay(4 * index + 4, target=target, selector_at=loaded[_SELECTOR])
+        elif word != _MACHO_NOP:
+            return None
+    return None
+
+
+def macho_helper(code: bytes, at: int, vaddr: int) -> StubHelper | None:
+    """Decode a stub helper; the code that all helpers share is not a helper."""
+    if len(code) < at + 12:
+        return None
+    load, jump, offset = unpack_from("<III", code, at)
+    # the literal lies behind the jump: ldr w16 loads from eight bytes ahead
+    if load != 0x18000050 or jump >> 26 != 0x05:
+        return None
+    return StubHelper(vaddr, 12, offset, None, vaddr + 4 + _branch(jump, 26, 0) & _M64)
+
+
+def _branch(word: int, bits: int, shift: int) -> int:
+    """Return the signed offset, in bytes, in `bits` bits of `word`."""
+    value = word >> shift & (1 << bits) - 1
+    value -= (value & 1 << (bits - 1)) << 1
+    return value << 2
+
+
+# Call sites in stubs of aarch64: at the jump, when x16 and x17 hold all computed values.
+
+# br x17, braa x17, x16
+_JUMP = re.compile(rb"(?:.{4})*?(?:\x20\x02\x1f\xd6|\x30\x0a\x1f\xd7)", re.DOTALL)
+
+
+def place(code: bytes, _order: str) -> SiteInStub:
+    """Return the call site in a stub: the instruction that all its calls run."""
+    jump = _JUMP.match(code)
+    return SiteInStub(0, PASS) if jump is None else SiteInStub(jump.end() - 4, JUMP)
+
+
+# Stubs on aarch64, as GNU ld, gold, LLD and mold write them: with BTI, with PAC, with both.
+#
+# ELF for the Arm 64-bit Architecture, "Program Linkage". A stub addresses its slot by its page and
+# the offset in the page. LLD writes `bti c` only into stubs whose address is taken, so that stubs
+# of both kinds, with the same size, lie side by side.
 
 _PLACES = (".plt", ".iplt")
 

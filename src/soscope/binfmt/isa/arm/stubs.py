@@ -1,21 +1,116 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stubs on 32-bit ARM, as GNU ld, gold, LLD and mold write them, also for pure Thumb code.
-
-ELF for the Arm Architecture, "PLT Sequences and Usage Models". A stub addresses its slot by the
-distance from the program counter, either in pieces of 8 bits or as a number behind the code.
-Thumb code that cannot switch to ARM while it jumps enters through `bx pc`, four bytes before.
-Such a stub begins at its `bx pc`.
-"""
+"""Stubs on 32-bit ARM, ELF and Mach-O: their slots, where they jump, what the resolver is given."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from struct import unpack_from
 
-from soscope.binfmt.elf.encoding import Encoding
-from soscope.binfmt.elf.header import Header
-from soscope.binfmt.stubs.table import Code, Decoder, FoundStub, SlotTable
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.filemap import ElfMap
+from soscope.binfmt.elf.reader import Encoding, Header
+from soscope.binfmt.macho.stubs import MachoDecoder, StubHelper, StubWay
+from soscope.binfmt.stubs.finder import Code, Decoder, FoundStub, SlotTable
+from soscope.binfmt.stubs.sites import JUMP, PASS, SiteInStub
 from soscope.model.arch import Arch
+from soscope.model.filemap import FileSlot
+
+# The argument that an unbound slot passes to the lazy resolver on 32-bit ARM.
+#
+# PLT0 and the resolver compute it from the address of the slot. glibc: sysdeps/arm/dl-trampoline.S.
+
+_TIMES = 2  # bytes of relocation per byte of slot
+_RESERVED = 3  # words of .got.plt before the first slot
+
+
+def argument_of(mapped: ElfMap, slot: FileSlot, _helper: int) -> int | None:
+    """Return the argument that the resolver gets at the first call.
+
+    Return None if there is no DT_PLTGOT, and so no way to compute it.
+    """
+    got = mapped.image.dynamic.get(c.DT_PLTGOT)
+    if got is None:
+        return None
+    return (slot.vaddr - got - _RESERVED * (mapped.bits // 8)) * _TIMES
+
+
+# Stubs and stub helpers of 32-bit arm, all in ARM (not Thumb) instructions.
+#
+# ldr ip, 1f; 0: add ip, pc, ip; ldr pc, [ip]; 1: .long slot-(0b+8)   __picsymbolstub4
+# ldr ip, 1f; ldr pc, [ip]; 1: .long slot                             __symbol_stub4
+# movw ip; movt ip; add ip, pc, ip; ldr pc, [ip]                      lld
+# ldr ip, 1f; b shared; 1: .long offset                               helper
+
+_M32 = 0xFFFFFFFF
+_ADD_IP_PC = 0xE08FC00C  # add ip, pc, ip
+_LDR_PC_IP = 0xE59CF000  # ldr pc, [ip]
+
+
+def macho_decoder(_bits: int) -> MachoDecoder:
+    """Return the decoder of stubs and stub helpers."""
+    return MachoDecoder(macho_stub, macho_helper, 4)
+
+
+def macho_stub(code: bytes, at: int, vaddr: int) -> StubWay | None:
+    """Decode a stub, None if there is none."""
+    value: int | None = None
+    relative = False
+    for index in range(min(4, (len(code) - at) // 4)):
+        (word,) = unpack_from("<I", code, at + 4 * index)
+        pc = vaddr + 4 * index + 8
+        half = word >> 4 & 0xF000 | word & 0xFFF
+        if word & 0xFFFFF000 == 0xE59FC000:  # ldr ip, [pc, #n]
+            place = at + 4 * index + 8 + (word & 0xFFF)
+            if place + 4 > len(code):
+                return None
+            (value,) = unpack_from("<I", code, place)
+        elif word & 0xFFF0F000 == 0xE300C000:  # movw ip
+            value = half
+        elif word & 0xFFF0F000 == 0xE340C000 and value is not None:  # movt ip
+            value = value & 0xFFFF | half << 16
+        elif word == _ADD_IP_PC and value is not None:
+            value = value + pc & _M32
+            relative = True
+        elif word == _LDR_PC_IP and value is not None:
+            return StubWay(4 * index + 4, value, relative=relative)
+        else:
+            return None
+    return None
+
+
+def macho_helper(code: bytes, at: int, vaddr: int) -> StubHelper | None:
+    """Decode a stub helper; the code that all helpers share is not a helper."""
+    if len(code) < at + 12:
+        return None
+    load, jump, offset = unpack_from("<III", code, at)
+    if load != 0xE59FC000 or jump >> 24 != 0xEA:
+        return None
+    distance = jump & 0xFFFFFF
+    distance -= (distance & 0x800000) << 1
+    return StubHelper(vaddr, 12, offset, None, vaddr + 12 + 4 * distance & _M32)
+
+
+# Call sites in stubs of arm: the load of the slot into pc, when ip has the slot's address.
+
+# ldr pc, [ip, #near]! or ldr pc, [ip]; or Thumb's ldr.w pc, [ip], at any even address
+_JUMP = re.compile(
+    rb"(?:..)*?(?P<jump>.[\xf0-\xff]\xbc\xe5|\0\xf0\x9c\xe5|\xdc\xf8\0\xf0)", re.DOTALL
+)
+
+
+def place(code: bytes, _order: str) -> SiteInStub:
+    """Return the call site in a stub; a stub for Thumb has two entry points."""
+    jump = _JUMP.match(code)
+    return SiteInStub(0, PASS) if jump is None else SiteInStub(jump.start("jump"), JUMP)
+
+
+# Stubs on 32-bit ARM, as GNU ld, gold, LLD and mold write them, also for pure Thumb code.
+#
+# ELF for the Arm Architecture, "PLT Sequences and Usage Models". A stub addresses its slot by the
+# distance from the program counter, either in pieces of 8 bits or as a number behind the code.
+# Thumb code that cannot switch to ARM while it jumps enters through `bx pc`, four bytes before.
+# Such a stub begins at its `bx pc`.
 
 _PLACES = (".plt", ".iplt")
 

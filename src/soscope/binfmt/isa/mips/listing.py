@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Iterator
 
-from soscope.binfmt.listing.base import (
+from soscope.binfmt.listing import (
     CALL,
     CALL_THROUGH,
     CELL,

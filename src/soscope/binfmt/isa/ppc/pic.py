@@ -1,15 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the slots of stubs for position-independent code on 32-bit PowerPC.
-
-Such a stub counts from %r30, which each function sets for itself. So the same bytes mean one slot
-in one compilation unit and another slot in the next. Two sources tell which slot it is:
-
-- the callers of the stub: the value of %r30 in the function around a call;
-- GNU ld's order: the stubs lie in front of the branches that lazy slots lead to, in the order of
-  their slots, without gaps.
-
-If neither source decides, the stub has no slot.
-"""
+"""Which slots the stubs of position-independent code on 32-bit PowerPC lead through."""
 
 from __future__ import annotations
 
@@ -17,9 +7,54 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from soscope.binfmt.isa.ppc.frames import function_at
-from soscope.binfmt.stubs.table import SlotTable
-from soscope.binfmt.stubs.words import branches, signed
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.stubs.finder import SlotTable, big_endian, branches, numbers, signed
+
+# Start of functions, from the unwind tables, which stay when a file is stripped.
+
+_STARTS_KEY = "functions"
+
+
+def function_at(table: SlotTable, place: int) -> int:
+    """Return the start of the function around `place`; if not known, an address behind `place`."""
+    starts: list[int] | None = table.notes.get(_STARTS_KEY)
+    if starts is None:
+        starts = table.notes[_STARTS_KEY] = _starts(table)
+    index = bisect_right(starts, place) - 1
+    return starts[index] if index >= 0 else place + 1
+
+
+def _starts(table: SlotTable) -> list[int]:
+    """Return the function addresses in .eh_frame_hdr, none if there is no such table.
+
+    LSB, "Exception Frame Header": a version, three encodings, an address, a count, and pairs of
+    numbers that count from the start of the header.
+    """
+    coding = table.image.encoding
+    mask = (1 << coding.bits) - 1
+    for segment in table.image.segments:
+        if segment.type != c.PT_GNU_EH_FRAME:
+            continue
+        data = table.read(segment.vaddr, segment.filesz)
+        if len(data) < 12 or data[0] != 1 or data[2:4] != b"\x03\x3b":
+            continue
+        (count,) = coding.u32.unpack_from(data, 8)
+        rows = data[12 : 12 + 8 * min(count, (len(data) - 12) // 8)]
+        first = numbers(big_endian(rows, coding.order))[::2]
+        return sorted({segment.vaddr + value - (value >> 31 << 32) & mask for value in first})
+    return []
+
+
+# Find the slots of stubs for position-independent code on 32-bit PowerPC.
+#
+# Such a stub counts from %r30, which each function sets for itself. So the same bytes mean one slot
+# in one compilation unit and another slot in the next. Two sources tell which slot it is:
+#
+# - the callers of the stub: the value of %r30 in the function around a call;
+# - GNU ld's order: the stubs lie in front of the branches that lazy slots lead to, in the order of
+#   their slots, without gaps.
+#
+# If neither source decides, the stub has no slot.
 
 # mtctr %r11; bctr. Before it: lwz %r11, distance(%r30), with nop behind; or
 # addis %r11, %r30, high; lwz %r11, low(%r11)

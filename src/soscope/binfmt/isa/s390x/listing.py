@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from soscope.binfmt.listing.base import (
+from soscope.binfmt.listing import (
     CALL,
     CALL_THROUGH,
     CELL,

@@ -1,12 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One instruction of x86-64 or i386: its length, and whether it can be moved.
-
-Opcode maps: Intel SDM volume 2, appendix A.
-"""
+"""Code of x86-64 and i386: its instructions, its calls, and what goes through slots."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, NamedTuple
+
+from soscope.binfmt.elf.reader import ElfReader
+from soscope.binfmt.elf.sections import Sections
+from soscope.binfmt.isa import CALL as CALL_THROUGH
+from soscope.binfmt.isa import JUMP as JUMP_THROUGH
+from soscope.binfmt.isa import LOAD, STUB
+from soscope.binfmt.isa.x86.stubs import X86Stubs
+from soscope.binfmt.stubs.finder import Through
+from soscope.model.arch import EM_386, Arch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+# One instruction of x86-64 or i386: its length, and whether it can be moved.
+#
+# Opcode maps: Intel SDM volume 2, appendix A.
 
 PLAIN = "plain"  # works anywhere, if a displacement from itself is adjusted
 CALL, JUMP, BRANCH = "call", "jump", "branch"  # to the address `number` bytes behind its end
@@ -196,3 +213,330 @@ def _memory(code: bytes, at: int, bits: int) -> tuple[int, int]:
     if mode == 0 and base == 5:
         return at + 4, at if bits == 64 and not has_index else 0
     return at + (0, 1, 4)[mode], 0
+
+
+# No-operations on x86-64 and i386, with which compilers reserve room.
+
+# Intel SDM, "NOP": also those of several bytes, with any number of prefixes
+_NOP = re.compile(
+    rb"(?:\x66|\x2e)*(?:\x90|\x0f\x1f(?:\0|\x40.|\x44..|\x80.{4}|\x84.{5}))", re.DOTALL
+)
+_LANDING = (b"\xf3\x0f\x1e\xfa", b"\xf3\x0f\x1e\xfb")
+
+
+def nops(code: bytes) -> list[int]:
+    """Return the sizes in bytes of the no-operations at the start of `code`, in order.
+
+    An endbr, the landing mark for indirect calls, may stand before them.
+    """
+    at = 4 if code.startswith(_LANDING) else 0
+    sizes = []
+    while match := _NOP.match(code, at):
+        sizes.append(match.end() - at)
+        at = match.end()
+    return sizes
+
+
+# Find the call before a return address in x86 code, as far as its bytes tell.
+
+LONGEST = 7  # bytes of a call, without prefixes that do not matter here
+
+_CALL, _GROUP, _INDIRECT = 0xE8, 0xFF, 2
+_BY_SLOT = b"\xff\x15"
+
+
+def call_before(code: bytes, addr: int) -> tuple[bool, int | None, int | None]:
+    """Return (whether `code`, up to `addr`, may end with a call, its target, its slot).
+
+    At most one of target and slot is known, the other is None. A slot's address is only right for
+    64-bit code. Bytes of other instructions may look like a call.
+    """
+    distance = int.from_bytes(code[-4:], "little", signed=True)
+    if len(code) >= 5 and code[-5] == _CALL:
+        return True, addr + distance, None
+    if code[-6:-4] == _BY_SLOT:
+        return True, None, addr + distance
+    for size in (2, 3, 4, 6, 7):
+        if len(code) >= size and code[-size] == _GROUP and _length(code[-size + 1 :]) == size:
+            return True, None, None
+    return False, None, None
+
+
+def _length(rest: bytes) -> int:
+    """Return the length of a call whose ModRM byte begins `rest`, 0 if it is no call."""
+    modrm = rest[0]
+    mode, extension, rm = modrm >> 6, modrm >> 3 & 7, modrm & 7
+    if extension != _INDIRECT:
+        return 0
+    if mode == 3:
+        return 2
+    sib = int(rm == 4)
+    if mode == 0:
+        is_far = rm == 5 or (sib and len(rest) > 1 and rest[1] & 7 == 5)
+        return 2 + sib + (4 if is_far else 0)
+    return 2 + sib + (1 if mode == 1 else 4)
+
+
+# Instructions of x86-64 and i386 that call or jump through slots, in stubs or without one.
+#
+# Every position of the code is treated as an instruction. A chance match with a slot is as rare as
+# four bytes that happen to be one certain number.
+
+SIZE = 6  # bytes of such an instruction: opcode, ModRM byte, four bytes
+
+# call *number(%rip), jmp *number(%rip); on i386 the number is the address itself
+_FIXED = re.compile(rb"(?=\xff([\x15\x25]))")
+# call *number(%register), jmp *number(%register)
+_BASED = re.compile(rb"(?=\xff([\x90-\x93\x95-\x97\xa0-\xa3\xa5-\xa7]))")
+_EBX = 3
+
+
+def through(
+    code: bytes, vaddr: int, slots: Collection[int], bits: int, base: int | None = None
+) -> Iterator[Through]:
+    """Yield these instructions in `code`, which lies at `vaddr`, sorted for each of their forms.
+
+    `slots` are addresses. On i386, `base` is the address of the GOT from which code counts, None
+    if it is not known.
+    """
+    most = len(code) - SIZE
+    for match in _FIXED.finditer(code):
+        at = match.start()
+        if at > most:
+            break
+        number = int.from_bytes(code[at + 2 : at + SIZE], "little", signed=bits == 64)
+        slot = number + vaddr + at + SIZE if bits == 64 else number
+        if slot in slots:
+            yield Through(vaddr + at, slot, match[1] == b"\x15")
+    if bits == 64 or base is None:
+        return
+    for match in _BASED.finditer(code):
+        at = match.start()
+        if at > most:
+            break
+        number = int.from_bytes(code[at + 2 : at + SIZE], "little", signed=True)
+        form = code[at + 1]
+        # calls through tables of functions look the same, with any register and a positive number
+        if (form & 7 == _EBX or number < 0) and base + number & 0xFFFF_FFFF in slots:
+            yield Through(vaddr + at, base + number & 0xFFFF_FFFF, form < 0xA0)
+
+
+# The code that goes through a slot on x86-64 and i386: stubs, calls, jumps and loads.
+#
+# On x86-64 such code addresses the slot by a 32-bit displacement from the end of the instruction.
+# On i386 it does so by its address, or by its distance from the image's GOT, which a register
+# holds. Every position of the code is treated as such an instruction, and a chance match looks like
+# a load.
+
+_ENDBR = b"\xf3\x0f\x1e\xfa"
+_ENDBR_32 = b"\xf3\x0f\x1e\xfb"
+_READS = frozenset(b"\x8b\x03\x2b\x33\x39\x3b\x83\x85")  # mov add sub xor cmp cmp cmp test
+_REGISTERS = ("eax", "ecx", "edx", "ebx", "esp", "ebp", "esi", "edi")
+
+Named = Callable[[int], str]  # offset -> name of its section, "" if not known
+# kind, start of its first instruction, position of the number that addresses the slot, section
+Place = tuple[str, int, int, str]
+
+
+def base_of(arch: Arch, image: ElfReader, sections: Sections | None) -> int | None:
+    """Return the link-time base address of code on i386, 0 if unknown; None on other machines."""
+    return X86Stubs(image, sections).got if arch.number == EM_386 else None
+
+
+def places(
+    data: bytes, addr: int, slot: int, named: Named, base: int | None, *, is_where_linked: bool
+) -> list[Place]:
+    """Return the code that goes through `slot` in `data`, which lies at `addr`, sorted by address.
+
+    All addresses, also `base`, are run-time addresses. If `is_where_linked` is true, code may
+    address the slot by its absolute address.
+    """
+    if base is None:
+        words = words_that(data, slot - addr, counts_from_end=True)
+        return [_use_64(data, place, named(place)) for place in words]
+    return _uses_32(data, slot, named, base, is_where_linked=is_where_linked)
+
+
+def words_that(data: bytes, wanted: int, *, counts_from_end: bool) -> list[int]:
+    """Return the offsets of the 32-bit words of `data` that are `wanted`.
+
+    With `counts_from_end`, a word is a distance from its own end to `wanted`, and `wanted` counts
+    from the beginning of `data`.
+    """
+    import numpy as np
+
+    offsets: list[int] = []
+    for phase in range(4):
+        count = (len(data) - phase) // 4
+        if count <= 0:
+            continue
+        words = np.frombuffer(data, dtype="<i4", count=count, offset=phase)
+        places = np.arange(count, dtype=np.int64) * 4 + phase
+        ends = words + (places + 4) if counts_from_end else words
+        offsets += places[ends == wanted].tolist()
+    return sorted(offsets)
+
+
+def _use_64(data: bytes, place: int, name: str) -> Place:
+    opcode = data[max(place - 2, 0) : place]
+    start = place - 2
+    if opcode == b"\xff\x15":
+        kind = CALL_THROUGH
+    elif opcode == b"\xff\x25":
+        kind = STUB if name.startswith(".plt") or _is_stub(data, place, name) else JUMP_THROUGH
+        if data[start - 1 : start] == b"\xf2":
+            start -= 1
+        if kind == STUB and data[start - 6 : start - 4] == b"\x41\xbb":
+            start -= 6
+        if data[max(start - 4, 0) : start] == _ENDBR:
+            start -= 4
+    else:
+        kind = LOAD
+        start = place - 3
+    return kind, max(start, 0), place, name
+
+
+def _uses_32(
+    data: bytes, slot: int, named: Named, got: int, *, is_where_linked: bool
+) -> list[Place]:
+    # by its absolute address, in code that is not position-independent and lies where it was
+    # linked
+    wanted = [(slot, True)] if is_where_linked else []
+    if got:
+        wanted.append((slot - got, False))
+    uses = []
+    for number, by_address in wanted:
+        for place in words_that(data, _signed(number), counts_from_end=False):
+            use = _use_32(data, place, named(place), by_address=by_address)
+            if use is not None:
+                uses.append(use)
+    return sorted(uses, key=lambda use: use[1])
+
+
+def _signed(number: int) -> int:
+    return (number + (1 << 31) & 0xFFFF_FFFF) - (1 << 31)
+
+
+def _use_32(data: bytes, place: int, name: str, *, by_address: bool) -> Place | None:
+    """Return the instruction with the word at `place`; None if no instruction has memory there."""
+    if place < 2:
+        return None
+    opcode, form = data[place - 2], data[place - 1]
+    start = place - 2
+    named = form & 0xC7 == 5 if by_address else form >> 6 == 2 and form & 7 != 4
+    operation = form >> 3 & 7
+    if named and opcode == 0xFF and operation in (2, 4):
+        # calls through tables of functions look the same, with any register and a positive number
+        is_sure = by_address or form & 7 == _EBX or data[place + 3] & 0x80
+        kind = LOAD
+        if is_sure:
+            kind = CALL_THROUGH if operation == 2 else JUMP_THROUGH
+        if kind == JUMP_THROUGH and (name.startswith(".plt") or _is_stub(data, place, name)):
+            kind = STUB
+        if kind == STUB and data[start - 5 : start - 4] == b"\xb9":
+            start -= 5
+        if data[max(start - 4, 0) : start] == _ENDBR_32:
+            start -= 4
+    elif named and (opcode in _READS or (opcode == 0xFF and operation == 6)):
+        kind = LOAD
+    elif by_address and form == 0xA1:  # load to %eax, in its short form
+        kind, start = LOAD, place - 1
+    else:
+        return None
+    return kind, max(start, 0), place, name
+
+
+def _is_stub(data: bytes, place: int, name: str) -> bool:
+    """Return whether a jump is a stub, by the filling behind it, if no section tells."""
+    after = data[place + 4 : place + 7]
+    return not name and (
+        after[:2] == b"\x66\x90" or after == b"\x66\x0f\x1f" or after[:1] == b"\x68"
+    )
+
+
+def instruction(code: bytes, addr: int, got: int | None) -> str:
+    """Return the first relevant instruction of `code`, which lies at `addr`, in AT&T syntax.
+
+    Landing marks (endbr) are skipped. Instructions that are neither in stubs nor calls are shown
+    as bytes.
+    """
+    skipped = 0
+    prefix = ""
+    if code[:4] in (_ENDBR, _ENDBR_32):
+        skipped = 4
+    if code[skipped : skipped + 2] == b"\x41\xbb":
+        skipped += 6
+    elif got is not None and code[skipped : skipped + 1] == b"\xb9":
+        skipped += 5
+    if code[skipped : skipped + 1] == b"\xf2":
+        prefix, skipped = "bnd ", skipped + 1
+    rest = code[skipped:]
+    name = {2: "call", 4: "jmp"}.get(rest[1] >> 3 & 7) if rest[:1] == b"\xff" else None
+    if name is None or len(rest) < 6:
+        return " ".join(f"{byte:02x}" for byte in code[:8])
+    number = int.from_bytes(rest[2:6], "little", signed=True)
+    form = rest[1] & 0xC7
+    if got is None and form == 5:
+        end = addr + skipped + 6
+        return f"{prefix}{name} *{number:#x}(%rip), to what is at {end + number:#x}"
+    if got is not None and form == 5:
+        return f"{prefix}{name} *{number & 0xFFFF_FFFF:#x}"
+    if got is not None and form >> 6 == 2 and form & 7 != 4:
+        where = got + number & 0xFFFF_FFFF
+        return f"{prefix}{name} *{number:#x}(%{_REGISTERS[form & 7]}), to what is at {where:#x}"
+    return " ".join(f"{byte:02x}" for byte in code[:8])
+
+
+# Find the code that calls an address, and the addresses that code uses, on x86-64 and i386.
+#
+# Every position of the code is treated as an instruction. A match by chance is rare if all its five
+# or more bytes have to fit: once in 2^40 bytes for each address.
+
+_DIRECT_CALL, _JUMP = 0xE8, 0xE9
+_LEA, _MOV = 0x8D, 0x8B
+_MOV_NUMBER = 0xB8  # mov $number, %eax; the next seven opcodes are for the other registers
+_SHORT = 7  # bytes of the longest instruction searched for
+
+
+def direct_calls(data: bytes, addr: int, targets: Iterable[int]) -> list[int]:
+    """Return the return addresses of all calls of, and jumps to, one of `targets`, sorted.
+
+    `data` lies at `addr`. The return address of a jump is the address behind it.
+    """
+    return sorted(
+        addr + place + 4
+        for target in targets
+        for place in words_that(data, target - addr, counts_from_end=True)
+        if place and data[place - 1] in (_DIRECT_CALL, _JUMP)
+    )
+
+
+def addresses(
+    data: bytes, addr: int, *, by_number: bool
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Return the addresses that code of x86-64 takes, and the addresses of words that it loads.
+
+    Each is (address of the instruction, address). If `by_number` is true, the code lies at its
+    link-time address, and may contain addresses as plain numbers.
+    """
+    import numpy as np
+
+    count = len(data) - _SHORT + 1
+    if count <= 0:
+        return [], []
+    code = np.frombuffer(data, dtype=np.uint8)
+    words = np.lib.stride_tricks.sliding_window_view(code, 4)
+
+    def rows(places: Any, number: int, origin: int) -> list[tuple[int, int]]:
+        """Return (position, address) pairs; the number lies `number` bytes behind each position."""
+        numbers = words[places + number].copy().view("<i4").ravel().astype(np.int64)
+        targets = numbers + (places + origin if origin else 0)
+        return list(zip((places + addr).tolist(), targets.tolist(), strict=True))
+
+    by_place = np.flatnonzero(code[1:count] & 0xC7 == 5)  # a ModRM byte with disp(%rip)
+    end = addr + 6  # end of such an instruction, from which its number counts
+    taken = rows(by_place[code[by_place] == _LEA], 2, end)
+    loaded = rows(by_place[code[by_place] == _MOV], 2, end)
+    if by_number:
+        taken += rows(np.flatnonzero(code[:count] & 0xF8 == _MOV_NUMBER), 1, 0)
+    return taken, loaded

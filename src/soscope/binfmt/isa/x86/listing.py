@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from soscope.binfmt.listing.base import (
+from soscope.binfmt.listing import (
     CALL,
     CALL_THROUGH,
     CELL,

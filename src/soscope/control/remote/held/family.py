@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 
-from soscope.binfmt.elf.encoding import encoding
+from soscope.binfmt.elf.reader import encoding
 from soscope.control.events import SessionEvents
 from soscope.control.exitstatus import ExitStatus
 from soscope.control.program import Program

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.binfmt.elf.encoding import Encoding
+from soscope.binfmt.elf.reader import Encoding
 from soscope.control.remote.guest import GuestMemory
 from soscope.entry.remote.memory import StubMemory
 from soscope.entry.remote.stub import RemoteStub

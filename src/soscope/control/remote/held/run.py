@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import Encoding, encoding
-from soscope.binfmt.elf.relative import relative_words
+from soscope.binfmt.elf.reader import Encoding, encoding
+from soscope.binfmt.elf.sections import relative_words
 from soscope.control.follow import MakeBlock
 from soscope.control.instrument import Hooks
 from soscope.control.program import Program

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from soscope.binfmt.elf.encoding import encoding
+from soscope.binfmt.elf.reader import encoding
 from soscope.control.events import SessionEvents
 from soscope.control.follow import MakeBlock
 from soscope.control.instrument import Instrument

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import os
 
-from soscope.binfmt.isa.aarch64 import instruction as i
-from soscope.binfmt.isa.aarch64.instruction import SIZE, A64Instruction
-from soscope.binfmt.stubs.through import Through
+from soscope.binfmt.isa.aarch64 import code as i
+from soscope.binfmt.isa.aarch64.code import SIZE, A64Instruction
+from soscope.binfmt.stubs.finder import Through
 from soscope.entry.native.machine import Displaced, NativeMachine, Values
 from soscope.entry.remote.convention import Convention
 from soscope.entry.remote.isa import aarch64 as conventions

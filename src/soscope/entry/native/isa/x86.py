@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 
 from soscope.binfmt.isa.x86 import code as i
+from soscope.binfmt.isa.x86.code import SIZE as THROUGH_SIZE
 from soscope.binfmt.isa.x86.code import Instruction
-from soscope.binfmt.isa.x86.through import SIZE as THROUGH_SIZE
-from soscope.binfmt.stubs.through import Through
+from soscope.binfmt.stubs.finder import Through
 from soscope.entry.native.machine import Displaced, NativeMachine, Values
 from soscope.entry.remote.convention import (
     COMPLEX_WORDS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from soscope.binfmt.elf.header import Header
+from soscope.binfmt.elf.reader import Header
 from soscope.inspect.audit.machine import InstructionSet
 from soscope.model.arch import ARCHES
 

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterable
 from typing import Any
 
-from soscope.binfmt.elf.header import Header
+from soscope.binfmt.elf.reader import Header
 from soscope.inspect.audit import machine as m
 from soscope.inspect.audit.isa.x86parts import components, groups32, groups64, pieces
 from soscope.inspect.audit.machine import Flow, Group, State, Value

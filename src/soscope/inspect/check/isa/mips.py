@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.filemap import ElfMap
-from soscope.binfmt.isa.mips import slots, stubs
+from soscope.binfmt.isa.mips import stubs
 from soscope.inspect.check.emulatecpu import Cpu
 from soscope.inspect.check.emulator import Emulator
 from soscope.model.arch import Arch
@@ -59,11 +59,11 @@ def _registers(mapped: ElfMap, _stub: Stub) -> Mapping[str, int]:
 def _is_short(mapped: ElfMap) -> bool:
     """Return whether the code has short instructions, which Unicorn cannot start with."""
     header = mapped.image.header
-    return header is not None and bool(header.flags & slots.SHORTER)
+    return header is not None and bool(header.flags & stubs.SHORTER)
 
 
 def _asked_for(mapped: ElfMap, machine: Emulator) -> int | None:
     """Return the word of the GOT for whose symbol a stub calls the resolver."""
-    where = slots.first_word(mapped.image)
+    where = stubs.first_word(mapped.image)
     symbol = machine.register("T8")
     return None if where is None else where[0] + (symbol - where[1]) * mapped.bits // 8

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from soscope.binfmt.elf.filemap import ElfMap
-from soscope.binfmt.isa.ppc import pic, stubs32
+from soscope.binfmt.isa.ppc import pic, stubs
 from soscope.errors import FormatError
 from soscope.inspect.check.emulatecpu import Cpu, Processor
 from soscope.inspect.check.emulator import Emulator
@@ -33,7 +33,7 @@ def _given(machine: Emulator) -> tuple[int, int]:
 
 
 def _got(mapped: ElfMap) -> Sequence[int | None]:
-    return (mapped.image.dynamic.get(stubs32.DT_PPC_GOT),)
+    return (mapped.image.dynamic.get(stubs.DT_PPC_GOT),)
 
 
 def _registers(mapped: ElfMap, stub: Stub) -> Mapping[str, int]:

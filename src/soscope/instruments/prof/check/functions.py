@@ -6,10 +6,9 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.cfi import FrameTable
-from soscope.binfmt.elf.ehframe import code_ranges
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.symbols.array import SymbolArray
+from soscope.binfmt.elf.unwind import FrameTable, code_ranges
 from soscope.errors import FormatError
 
 # Suffixes of names: code of a function in another place, and a part of it that it calls.

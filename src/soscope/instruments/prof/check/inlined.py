@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections import Counter
 
 from soscope.binfmt.elf.filemap import ElfMap
-from soscope.binfmt.elf.relative import relative_words
+from soscope.binfmt.elf.sections import relative_words
 from soscope.binfmt.isa import part
-from soscope.binfmt.stubs.finder import all_code
-from soscope.binfmt.stubs.table import SlotTable
+from soscope.binfmt.stubs.finder import SlotTable, all_code
 from soscope.errors import FormatError
 from soscope.instruments.prof.check.functions import Functions
 

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.cfi import FrameTable
 from soscope.binfmt.elf.filemap import ElfMap
-from soscope.binfmt.elf.patchable import patchable_entries
+from soscope.binfmt.elf.sections import patchable_entries
+from soscope.binfmt.elf.unwind import FrameTable
 from soscope.binfmt.isa import part
 from soscope.errors import FormatError, SoscopeError
 from soscope.instruments.prof.check.functions import Functions

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.isa import CALL, JUMP, LOAD, STUB, part
-from soscope.binfmt.stubs.finder import all_code
-from soscope.binfmt.stubs.table import SlotTable
+from soscope.binfmt.stubs.finder import SlotTable, all_code
 from soscope.model.filemap import FileSlot
 
 TYPE_CHECKING = False

@@ -9,9 +9,9 @@ import time
 from bisect import bisect_right
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.cfi import FrameTable, Row
-from soscope.binfmt.elf.header import Segment
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.reader import Segment
+from soscope.binfmt.elf.unwind import FrameTable, Row
 from soscope.binfmt.source import ByteSource, FileSource
 from soscope.entry.isa import arch
 from soscope.errors import FormatError, SoscopeError

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 
-from soscope.binfmt.elf.cfi import AT_CFA, Registers, Row, caller
+from soscope.binfmt.elf.unwind import AT_CFA, Registers, Row, caller
 from soscope.entry.isa import arch
 from soscope.errors import FormatError
 from soscope.instruments.prof.sampling.imagemap import ImageMap

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from soscope.binfmt.dwarf import check_size
-from soscope.binfmt.dwarfranges import in_order
+from soscope.binfmt.dwarf.lines import in_order
+from soscope.binfmt.dwarf.names import check_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import IO, Any
+
 
 _NO_LINES: tuple[list[int], list[tuple[str, int] | None]] = ([], [])
 

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every decoder yields, and a walk over code from one jump to the next."""
+"""Stubs as text: the part that all instruction sets share, and which of them has a listing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
+
+from soscope.binfmt.isa import part
+from soscope.model.arch import arch_named
+
+# What every decoder yields, and a walk over code from one jump to the next.
 
 # How the thread goes on after an instruction.
 ON = ""
@@ -139,3 +144,18 @@ def walk(lister: Lister, read: Read, vaddr: int, most: int = 24) -> list[Line]:
         else:
             break
     return lines
+
+
+# Choose the decoder for the code of an architecture.
+
+
+def lister_of(arch: str, bits: int, order: str, base: int = 0) -> Lister | None:
+    """Return a decoder for `arch`, named as in model/filemap.py; None if there is none.
+
+    `base` is the value of the base register of position-independent code, 0 if it is not known.
+    """
+    module = part(arch_named(arch), "listing")
+    if module is None:
+        return None
+    lister: Lister = module.LISTER(bits, order, base)
+    return lister

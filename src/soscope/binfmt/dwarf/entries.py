@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read single entries of DWARF 2 to 5 directly from .debug_info, without their unit.
+"""Entries of DWARF, read one by one from where they are: .debug_info of DWARF 2 to 5.
 
-`dwarf.py` reads whole units by pyelftools, which takes seconds. This module searches for the
-bytes of the offset of a function's name. Then it reads only the entry around them and the entries
-of its types, which is fast enough for the start of a program. It reads only little-endian, 32-bit
-DWARF.
+names.py reads all of a unit by pyelftools, which takes seconds. Here a function is found by the
+bytes of its name, and only entries on the way to it are read.
 """
 
 from __future__ import annotations
@@ -12,27 +10,73 @@ from __future__ import annotations
 from bisect import bisect_right
 from struct import Struct
 
-from soscope.binfmt.dwarfforms import (
-    ABSOLUTE,
-    BLOCK,
-    FIXED,
-    FORMS,
-    IMPLICIT,
-    LINE_STRP,
-    PRESENT,
-    REFERENCE,
-    SDATA,
-    SIGNED_FORMS,
-    STRING,
-    STRP,
-    STRX,
-    UDATA,
-)
 from soscope.binfmt.search import offsets_of, places_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+
+# How DWARF stores the values of attributes (DWARF 5, 7.5.6).
+
+STRING, STRP, LINE_STRP, STRX, UDATA, SDATA, BLOCK = range(7)  # ways to read a form
+REFERENCE, ABSOLUTE, IMPLICIT, PRESENT, INDIRECT, FIXED = range(7, 13)
+FORMS = {
+    0x01: (FIXED, 8),  # addr
+    0x03: (BLOCK, 2),
+    0x04: (BLOCK, 4),
+    0x05: (FIXED, 2),
+    0x06: (FIXED, 4),
+    0x07: (FIXED, 8),
+    0x08: (STRING, 0),
+    0x09: (BLOCK, 0),
+    0x0A: (BLOCK, 1),
+    0x0B: (FIXED, 1),
+    0x0C: (FIXED, 1),
+    0x0D: (SDATA, 0),
+    0x0E: (STRP, 4),
+    0x0F: (UDATA, 0),
+    0x10: (ABSOLUTE, 4),
+    0x11: (REFERENCE, 1),
+    0x12: (REFERENCE, 2),
+    0x13: (REFERENCE, 4),
+    0x14: (REFERENCE, 8),
+    0x15: (REFERENCE, 0),
+    0x16: (INDIRECT, 0),
+    0x17: (FIXED, 4),  # sec_offset
+    0x18: (BLOCK, 0),  # exprloc
+    0x19: (PRESENT, 0),
+    0x1A: (STRX, 0),
+    0x1B: (UDATA, 0),  # addrx
+    0x1C: (FIXED, 4),  # ref_sup4, in a supplementary file
+    0x1D: (FIXED, 4),
+    0x1E: (FIXED, 16),
+    0x1F: (LINE_STRP, 4),
+    0x20: (FIXED, 8),  # ref_sig8
+    0x21: (IMPLICIT, 0),
+    0x22: (UDATA, 0),
+    0x23: (UDATA, 0),
+    0x24: (FIXED, 8),
+    0x25: (STRX, 1),
+    0x26: (STRX, 2),
+    0x27: (STRX, 3),
+    0x28: (STRX, 4),
+    0x29: (FIXED, 1),
+    0x2A: (FIXED, 2),
+    0x2B: (FIXED, 3),
+    0x2C: (FIXED, 4),
+    0x1F20: (FIXED, 4),  # GNU_ref_alt
+    0x1F21: (FIXED, 4),  # GNU_strp_alt
+}
+SIGNED_FORMS = {0x05: 2, 0x06: 4, 0x07: 8, 0x0B: 1}
+
+
+# Read single entries of DWARF 2 to 5 directly from .debug_info, without their unit.
+#
+# `names.py` reads whole units by pyelftools, which takes seconds. This module searches for the
+# bytes of the offset of a function's name. Then it reads only the entry around them and the entries
+# of its types, which is fast enough for the start of a program. It reads only little-endian, 32-bit
+# DWARF.
 
 # Tags and attributes that other modules use (DWARF 5, 7.5.3 and 7.5.4).
 TAG_ARRAY = 0x01
@@ -394,8 +438,6 @@ class Entries:
         if line is None or number is None or program is None or not self._lines:
             return None
         if program not in self._files:
-            from soscope.binfmt.dwarffiles import file_names
-
             self._files[program] = file_names(
                 self._lines, program, self.strings, self._line_strings
             )
@@ -451,7 +493,6 @@ class Entries:
         """Yield the subprograms of these names whose entries give the name by an index."""
         if not self._string_offsets:
             return
-        from soscope.binfmt.dwarfindexed import tables_with
 
         offsets = [_U32.unpack(needle)[0] for needle in needles if len(needle) == 4]
         tables = tables_with(self._string_offsets, offsets)
@@ -597,3 +638,196 @@ def _sleb(data: bytes, at: int) -> tuple[int, int]:
     value, at = uleb(data, at)
     bits = 7 * (at - start)
     return value - (1 << bits) if data[at - 1] & 0x40 else value, at
+
+
+# Names of source files, in the header of a line number program (DWARF 5, 6.2.4).
+
+_PATH, _FOLDER = 1, 2  # DW_LNCT_path, DW_LNCT_directory_index
+_MOST = 1 << 16  # files of a unit, at most
+_STRING, _STRP, _LINE_STRP = 0x08, 0x0E, 0x1F
+_UDATA, _DATA16, _BLOCK = 0x0F, 0x1E, 0x09
+_SIZES = {0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8}
+
+
+class LineHead:
+    """The header of a line number program; its opcodes are at [first, end).
+
+    `step` is the length of the shortest instruction. `operands` has the number of operands of
+    each standard opcode.
+    """
+
+    __slots__ = (
+        "end",
+        "files",
+        "first",
+        "folders",
+        "line_base",
+        "line_range",
+        "opcode_base",
+        "operands",
+        "step",
+        "version",
+    )
+
+    def __init__(self, lines: bytes, at: int, strings: bytes, line_strings: bytes) -> None:
+        """Read the header at `at` in .debug_line. Raises EntryError, IndexError, ValueError."""
+        length = int.from_bytes(lines[at : at + 4], "little")
+        self.version = int.from_bytes(lines[at + 4 : at + 6], "little")
+        self.end = at + 4 + length
+        if not 2 <= self.version <= 5 or length >= 0xFFFF_FFF0 or self.end > len(lines):
+            raise EntryError(f"a line number program of version {self.version}")
+        at += 8 if self.version == 5 else 6  # skip the sizes of addresses and segments
+        self.first = at + 4 + int.from_bytes(lines[at : at + 4], "little")
+        at += 4
+        self.step = lines[at]
+        if self.version >= 4:
+            if lines[at + 1] > 1:
+                raise EntryError("instructions in bundles")
+            at += 1
+        self.line_base, self.line_range, self.opcode_base = lines[at + 2 : at + 5]
+        self.line_base -= (self.line_base & 0x80) << 1
+        if not self.line_range or not self.opcode_base:
+            raise EntryError("a line number program without opcodes")
+        at += 5
+        self.operands = lines[at : at + self.opcode_base - 1]
+        at += self.opcode_base - 1
+        self.folders: list[str] = []
+        self.files: list[tuple[str, int]] = []  # names with the numbers of their folders
+        if self.version == 5:
+            folders, at = _table(lines, at, strings, line_strings)
+            self.folders = [name for name, _ in folders]
+            self.files, _ = _table(lines, at, strings, line_strings)
+        else:
+            self._read_older(lines, at)
+
+    def _read_older(self, lines: bytes, at: int) -> None:
+        self.folders.append("")  # numbers of folders and files begin at 1
+        while lines[at]:
+            end = lines.index(0, at)
+            self.folders.append(lines[at:end].decode("utf-8", "surrogateescape"))
+            at = end + 1
+        at += 1
+        self.files.append(("", 0))
+        while lines[at] and len(self.files) < _MOST:
+            end = lines.index(0, at)
+            name = lines[at:end].decode("utf-8", "surrogateescape")
+            folder, at = uleb(lines, end + 1)
+            self.files.append((name, folder))
+            for _ in range(2):
+                _, at = uleb(lines, at)
+
+    def paths(self, top: str) -> list[str]:
+        """Return the paths of the files; `top` is the folder of the unit."""
+        paths: list[str] = []
+        for name, number in self.files:
+            folder = self.folders[number] if number < len(self.folders) else ""
+            path = name
+            for prefix in (folder, top):
+                if prefix and path and not path.startswith("/"):
+                    path = f"{prefix}/{path}"
+            paths.append(path)
+        return paths
+
+
+def line_head(lines: bytes, at: int, strings: bytes, line_strings: bytes) -> LineHead:
+    """Return the header of the line program at an offset of .debug_line. Raises EntryError."""
+    try:
+        return LineHead(lines, at, strings, line_strings)
+    except (IndexError, ValueError) as error:
+        raise EntryError(str(error)) from None
+
+
+def file_names(lines: bytes, at: int, strings: bytes, line_strings: bytes) -> list[str]:
+    """Return the file names of a line program, in the order of their numbers, without folders.
+
+    `at` is its offset in .debug_line. Raises EntryError.
+    """
+    return [name for name, _ in line_head(lines, at, strings, line_strings).files]
+
+
+def _table(
+    lines: bytes, at: int, strings: bytes, line_strings: bytes
+) -> tuple[list[tuple[str, int]], int]:
+    """Return names, each with the number of a folder, and the offset behind the table."""
+    formats = []
+    count, at = lines[at], at + 1
+    for _ in range(count):
+        kind, at = uleb(lines, at)
+        form, at = uleb(lines, at)
+        formats.append((kind, form))
+    count, at = uleb(lines, at)
+    names: list[tuple[str, int]] = []
+    for _ in range(min(count, _MOST)):
+        name, folder = b"", 0
+        for kind, form in formats:
+            value, number, at = _value(lines, at, form, strings, line_strings)
+            if kind == _PATH:
+                name = value
+            elif kind == _FOLDER:
+                folder = number
+        names.append((name.decode("utf-8", "surrogateescape"), folder))
+    return names, at
+
+
+def _value(
+    lines: bytes, at: int, form: int, strings: bytes, line_strings: bytes
+) -> tuple[bytes, int, int]:
+    """Return a value as text and as number, and the offset behind it."""
+    if form == _STRING:
+        end = lines.index(0, at)
+        return lines[at:end], 0, end + 1
+    if form in (_STRP, _LINE_STRP):
+        table = strings if form == _STRP else line_strings
+        start = int.from_bytes(lines[at : at + 4], "little")
+        return table[start : table.index(0, start)], 0, at + 4
+    if form == _UDATA:
+        return b"", *uleb(lines, at)
+    if form == _DATA16:
+        return b"", 0, at + 16
+    if form == _BLOCK:
+        size, at = uleb(lines, at)
+        return b"", 0, at + size
+    if form in _SIZES:
+        size = _SIZES[form]
+        return b"", int.from_bytes(lines[at : at + size], "little"), at + size
+    raise EntryError(f"a form 0x{form:x} in a line number program")
+
+
+# Find units of DWARF 5 that give names by an index into .debug_str_offsets, as clang's do.
+#
+# An index has a byte or two, and such bytes are everywhere. So the offset of the name leads only to
+# the units that may use it, and their entries are all read. DWARF 5, 7.26.
+
+_HEADER = 8
+_VERSION = 5
+_MOST_OFFSETS = 1 << 20  # tables (contributions) of the section, at most
+
+
+def tables_with(string_offsets: bytes, offsets: Iterable[int]) -> set[int]:
+    """Return the bases (DW_AT_str_offsets_base) of the tables that have one of these offsets.
+
+    `string_offsets` is the contents of .debug_str_offsets, `offsets` are offsets of names in
+    .debug_str.
+    """
+    bases = _bases(string_offsets)
+    needles = {_U32.pack(offset): b"" for offset in offsets}
+    if not bases or not needles:
+        return set()
+    tables = set()
+    for place, _ in places_of(string_offsets, needles):
+        base = bases[max(bisect_right(bases, place) - 1, 0)]
+        if place >= base and (place - base) % 4 == 0:
+            tables.add(base)
+    return tables
+
+
+def _bases(data: bytes) -> list[int]:
+    bases: list[int] = []
+    at = 0
+    while at + _HEADER <= len(data) and len(bases) < _MOST_OFFSETS:
+        length, version = _U32.unpack_from(data, at)[0], data[at + 4]
+        if version != _VERSION or not 4 <= length <= len(data) - at - 4:
+            break  # 64-bit DWARF, or damaged
+        bases.append(at + _HEADER)
+        at += 4 + length
+    return bases
