@@ -18,7 +18,7 @@ from soscope.errors import FormatError
 from soscope.linker.hosts import extension_of
 from soscope.linker.library import Library, Wanted
 from soscope.linker.openfile import demand_files
-from soscope.linker.root import Root
+from soscope.linker.paths import Root
 from soscope.linker.search import Needed, Search, program_of, shared_system
 from soscope.linker.system import System
 

@@ -17,7 +17,7 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.linker import tokens
 from soscope.linker.library import DT_AUXILIARY, Library, open_image, stamp_of
 from soscope.linker.machine import Kind, machine_of
-from soscope.linker.root import Root
+from soscope.linker.paths import Root
 from soscope.linker.system import Found, System
 
 __all__ = ["Needed", "Search", "closure", "open_image", "own_folders", "shared_system"]

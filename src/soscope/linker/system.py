@@ -16,7 +16,7 @@ from soscope.linker import cache, loaderfile, processor
 from soscope.linker.library import Library, RefusedFile, Stamp, open_image, stamp_of
 from soscope.linker.machine import Kind, machine_of
 from soscope.linker.openfile import demand_files, read_regular
-from soscope.linker.root import Root
+from soscope.linker.paths import Root
 
 _MUSL_FOLDERS = ["/lib", "/usr/local/lib", "/usr/lib"]
 _WITHOUT_LEGACY = (2, 37)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from soscope.linker.root import Root
+from soscope.linker.paths import Root
 from tests.support.processes.run import run
 
 LOADER = "/lib64/ld-linux-x86-64.so.2"

@@ -13,7 +13,7 @@ from soscope.entry.native.isa import machine_of
 from soscope.entry.native.memory import NativeMemory
 from soscope.entry.remote.convention import Convention
 from soscope.errors import AttachError, FormatError, NoSuchProcess
-from soscope.linker.root import Root
+from soscope.linker.paths import Root
 from soscope.live.images import linkmaps
 from soscope.model.arch import Arch
 from soscope.proc import maps, rights, status

@@ -17,7 +17,7 @@ from soscope.entry.remote.files import RemoteFiles
 from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import FormatError, LaunchError, RemoteError
 from soscope.linker.machine import is_native, kind_of, machine_of
-from soscope.linker.root import Root
+from soscope.linker.paths import Root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

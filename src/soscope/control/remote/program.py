@@ -14,7 +14,7 @@ from soscope.entry.remote.convention import Convention
 from soscope.entry.remote.isa import convention_of
 from soscope.errors import FormatError, LaunchError
 from soscope.linker.machine import is_native, kind_of, machine_of
-from soscope.linker.root import Root
+from soscope.linker.paths import Root
 from soscope.model.arch import Arch, arch_here
 
 _FOLDERS = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin")

@@ -8,7 +8,7 @@ import sys
 
 from soscope.errors import SoscopeError
 from soscope.linker.library import Library, open_image
-from soscope.linker.root import Root
+from soscope.linker.paths import Root
 from soscope.linker.search import program_of, shared_system
 
 SUFFIX = ".profile"

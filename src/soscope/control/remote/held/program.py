@@ -11,7 +11,7 @@ from soscope.control.remote.space import RemoteSpace
 from soscope.entry.remote.convention import Convention
 from soscope.entry.remote.isa import convention_of
 from soscope.errors import RemoteError
-from soscope.linker.root import Root
+from soscope.linker.paths import Root
 from soscope.model.arch import Arch
 
 
