@@ -26,7 +26,7 @@ SOURCES = Path(__file__).parents[1] / "src" / "soscope"
 ALLOWED = {
     "model/arch.py",
     "linker/machine.py",  # what loaders call folders and caches
-    "linker/processor.py",  # the levels of the x86-64 psABI
+    "linker/system.py",  # the levels of the x86-64 psABI
     "recording/clock.py",  # machine code that reads the counter
     "prototypes/places.py",  # where x86-64 passes what a declaration names
     # Apple calls a format of fixups so; one cputype counts from another segment

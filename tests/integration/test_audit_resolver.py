@@ -21,7 +21,7 @@ from soscope.inspect.audit import audit as a
 from soscope.inspect.audit.loader import open_loader
 from soscope.inspect.audit.reach import Reaching
 from soscope.inspect.audit.shape import trampolines
-from soscope.linker.search import open_image
+from soscope.linker.library import open_image
 from tests.integration import loaders
 from tests.support.files.elffiles import run
 from tests.support.machines.tools import need

@@ -12,7 +12,7 @@ import pytest
 
 from soscope.inspect.audit import audit as a
 from soscope.inspect.audit.isa.x86 import X86
-from soscope.linker.search import open_image
+from soscope.linker.library import open_image
 from tests.support.files.elffiles import built, run
 from tests.support.machines.tools import need, not_here
 from tests.support.targets import registers

@@ -18,8 +18,7 @@ from typing import overload
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.source import LONGEST, kind_of
 from soscope.errors import AmbiguousError, FormatError, SoscopeError
-from soscope.linker.library import open_image
-from soscope.linker.openfile import OwnedFile
+from soscope.linker.library import OwnedFile, open_image
 from soscope.linker.providers import Provider, Providers
 from soscope.model import filemap
 from soscope.model.filemap import FileMap, Stub, Symbol

@@ -15,11 +15,9 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.symbols.table import CALL, SymbolTable
 from soscope.errors import FormatError
-from soscope.linker.hosts import extension_of
-from soscope.linker.library import Library, Wanted
-from soscope.linker.openfile import demand_files
+from soscope.linker.library import Library, Wanted, demand_files
 from soscope.linker.paths import Root
-from soscope.linker.search import Needed, Search, program_of, shared_system
+from soscope.linker.search import Needed, Search, extension_of, program_of, shared_system
 from soscope.linker.system import System
 
 NOWHERE = "no library in the search defines it"

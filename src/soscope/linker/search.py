@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that a loader would map for a program, in its order, without running code.
+"""Which files a loader would map for a program, without running any of it, and in which order.
 
-ld.so(8): DT_RPATH of the image and of those that needed it, LD_LIBRARY_PATH, DT_RUNPATH,
+ld.so(8): DT_RPATH of the image and of those that wanted it, LD_LIBRARY_PATH, DT_RUNPATH,
 ld.so.cache, the default folders; glibc's elf/dl-load.c (_dl_map_object) and elf/dl-deps.c
-(_dl_map_object_deps). musl's ldso/dynlink.c (load_library): LD_LIBRARY_PATH first, then the paths
-of the image and of those that needed it, no cache, and the folders in /etc/ld-musl-ARCH.path.
+(_dl_map_object_deps). musl's ldso/dynlink.c (load_library): LD_LIBRARY_PATH first, then the
+paths of the image and of those that wanted it, without a cache, with the folders of
+/etc/ld-musl-ARCH.path.
 """
 
 from __future__ import annotations
@@ -14,13 +15,50 @@ from collections.abc import Iterator
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
-from soscope.linker import tokens
+from soscope.binfmt.elf.reader import ElfReader
+from soscope.linker import paths
 from soscope.linker.library import DT_AUXILIARY, Library, open_image, stamp_of
 from soscope.linker.machine import Kind, machine_of
 from soscope.linker.paths import Root
 from soscope.linker.system import Found, System
 
-__all__ = ["Needed", "Search", "closure", "open_image", "own_folders", "shared_system"]
+# Extensions of a program, whose undefined symbols are in the program that loads them.
+#
+# Each kind is recognised by the function that its program looks up in it. The program's own
+# functions have a common prefix.
+
+_MAX_STRINGS = 1 << 28
+# (name in its string table, prefixes of the program's functions, the program)
+_HOSTS = (
+    (b"\0PyInit_", ("Py", "_Py"), "a Python extension"),
+    (b"\0boot_", ("Perl", "PL_", "perl"), "a Perl extension"),
+    (b"\0Init_", ("rb_", "ruby_", "onig"), "a Ruby extension"),
+    (b"\0luaopen_", ("lua",), "a Lua module"),
+    (b"\0Pg_magic_func\0", ("",), "a PostgreSQL module"),
+    (b"\0get_module\0", ("zend", "php", "_e", "_z", "std_", "core_", "sapi"), "a PHP extension"),
+    (b"\0napi_register_module_v1\0", ("napi_", "node_", "uv_"), "a Node.js addon"),
+    (b"\0nif_init\0", ("enif_",), "an Erlang NIF"),
+    (b"\0R_init_", ("R", "Rf_", "SET", "Rprintf"), "an R package"),
+    (b"\0plugin_is_GPL_compatible\0", ("",), "a plugin of GCC"),
+)
+
+
+def extension_of(image: ElfReader) -> tuple[str, tuple[str, ...]] | None:
+    """Return (program of an extension, prefixes of that program's names), None for other images.
+
+    Raises FormatError, OSError.
+    """
+    at, size = image.locate_pointer(c.DT_STRTAB), image.dynamic.get(c.DT_STRSZ)
+    if at is None or not size:
+        return None
+    strings = b"\0" + image.source.read(at, min(size, _MAX_STRINGS))
+    for mark, names, what in _HOSTS:
+        if mark in strings:
+            return what, names
+    return None
+
+
+__all__ = ["open_image"]  # what others import from here
 
 _MAX_IMAGES = 4096
 # ldso/dynlink.c, load_library: musl's loader contains these libraries
@@ -73,7 +111,7 @@ def system_for(root: Root, program: Library, library_path: str) -> System:
             root.host(part) for part in library_path.replace("\n", ":").split(":") if part
         )
     else:
-        listed = tokens.folders(library_path, _values(system, asker), ":;")
+        listed = paths.folders(library_path, _values(system, asker), ":;")
         system.library_folders = tuple(_here(root, asker.path, *entry) for entry in listed)
     return system
 
@@ -239,7 +277,7 @@ class Search:
             return known
         expanded: str | None = name
         if "$" in name and not self.system.is_musl:
-            expanded = tokens.expand(name, _values(self.system, asker))
+            expanded = paths.expand(name, _values(self.system, asker))
         path, library = ("", None) if expanded is None else self._find(expanded, asker)
         if isinstance(library, Library):
             if (
@@ -367,9 +405,9 @@ class Search:
             return []
         root = self.system.root
         if self.system.is_musl:
-            listed = tokens.musl_folders(text, _origin(root, needed))
+            listed = paths.musl_folders(text, _origin(root, needed))
         else:
-            listed = tokens.folders(text, _values(self.system, needed))
+            listed = paths.folders(text, _values(self.system, needed))
         return [_here(root, needed.path, *folder) for folder in listed]
 
     def _is_default(self, path: str) -> bool:

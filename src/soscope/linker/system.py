@@ -1,22 +1,308 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The libraries of one system, as one of its loaders finds them, without any program.
+"""The libraries of one system, as one loader of it sees them: everything but the program.
 
-Data that were read once serve all programs of the same kind. Before each program, a check finds
-out whether folders and files have changed.
+What is read once serves all programs of the same kind. The loader's own file tells its default
+folders, the processor which special builds it takes.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from functools import cache
+from struct import Struct
+from typing import NamedTuple
 
 from soscope.binfmt.elf.symbols.lookup import Name
 from soscope.errors import FormatError
-from soscope.linker import cache, loaderfile, processor
-from soscope.linker.library import Library, RefusedFile, Stamp, open_image, stamp_of
-from soscope.linker.machine import Kind, machine_of
-from soscope.linker.openfile import demand_files, read_regular
+from soscope.linker.library import (
+    Library,
+    RefusedFile,
+    Stamp,
+    demand_files,
+    open_image,
+    read_regular,
+    stamp_of,
+)
+from soscope.linker.machine import Kind, is_native, machine_of
 from soscope.linker.paths import Root
+from soscope.model.arch import EM_386, EM_X86_64
+
+# /etc/ld.so.cache, as ldconfig writes it: glibc's `struct cache_file_new` (dl-cache.h).
+
+PATH = "/etc/ld.so.cache"
+HWCAPS = "/glibc-hwcaps/"  # folder for builds that need better processors
+
+_MAGIC = b"glibc-ld.so.cache1.1"
+_OLD_MAGIC = b"ld.so-1.7.0\0"
+_HEAD = "20sIIB19x"  # magic, number of libraries, bytes of strings, byte order
+_ENTRY = "iIIIQ"  # flags, name, path, kernel, hwcap
+_OLD_ENTRY = 12
+_ORDERS = {2: "<", 3: ">"}
+_IS_HWCAPS = 1 << 62  # in `hwcap`: DL_CACHE_HWCAP_EXTENSION
+_MAX = 1 << 28
+
+
+def read_cache(
+    path: str = PATH,
+    *,
+    ids: tuple[int, ...] = (0x0303,),
+    order: str = "<",
+    hwcaps: tuple[str, ...] = (),
+    legacy: frozenset[str] = frozenset(),
+) -> dict[str, str]:
+    """Return the result of `parse_cache` for the cache at `path`.
+
+    It is empty if there is no cache, or one of an unknown format. Raises OSError if too many
+    files are open.
+    """
+    data = read_regular(path, _MAX)
+    if data is None:
+        return {}
+    return parse_cache(data, ids=ids, order=order, hwcaps=hwcaps, legacy=legacy)
+
+
+def parse_cache(
+    data: bytes,
+    *,
+    ids: tuple[int, ...] = (0x0303,),
+    order: str = "<",
+    hwcaps: tuple[str, ...] = (),
+    legacy: frozenset[str] = frozenset(),
+) -> dict[str, str]:
+    """Return soname -> path of the libraries whose flags are among `ids`, the best first.
+
+    If a library has several builds, the first of `hwcaps` (names of folders) counts; builds in
+    other folders are not for this processor. `legacy` are the names of further folders that a
+    loader before glibc 2.37 uses. `order` is the machine's byte order, which old caches do not
+    contain.
+    """
+    start = 0
+    if data.startswith(_OLD_MAGIC) and len(data) >= 16:
+        (count,) = Struct(order + "I").unpack_from(data, 12)
+        start = 16 + count * _OLD_ENTRY
+        start += -start % 8
+    if not data.startswith(_MAGIC, start):
+        return {}
+    order = _ORDERS.get(data[start + 28] if len(data) > start + 28 else 0, order)
+    head, entry = Struct(order + _HEAD), Struct(order + _ENTRY)
+    if len(data) < start + head.size:
+        return {}
+    count = head.unpack_from(data, start)[1]
+    first = start + head.size
+    count = min(count, (len(data) - first) // entry.size)
+    best: dict[str, tuple[tuple[int, int], str]] = {}
+    rows = entry.iter_unpack(data[first : first + count * entry.size])
+    for flags, name, value, _, hwcap in rows:
+        if flags not in ids:
+            continue
+        string = _string(data, start + value)
+        rank = _rank(string, hwcap, hwcaps, legacy)
+        if rank is None:
+            continue
+        soname = _string(data, start + name)
+        key = rank, ids.index(flags)
+        if soname not in best or key < best[soname][0]:
+            best[soname] = key, string
+    return {soname: path for soname, (_, path) in best.items()}
+
+
+def _string(data: bytes, at: int) -> str:
+    end = data.find(b"\0", at)
+    return os.fsdecode(data[at:end]) if end >= 0 else ""
+
+
+def _rank(path: str, hwcap: int, hwcaps: tuple[str, ...], legacy: frozenset[str]) -> int | None:
+    """Return the rank of a build, 0 for the best, None if the loader does not take it."""
+    _, is_special, rest = path.partition(HWCAPS)
+    if is_special:
+        name = rest.partition("/")[0]
+        return hwcaps.index(name) if name in hwcaps else None
+    worst = len(hwcaps) + 64
+    if not hwcap or hwcap & _IS_HWCAPS:
+        return worst
+    bits = hwcap.bit_count()  # one bit for each folder
+    if not legacy.issuperset(path.split("/")[-1 - bits : -1]):
+        return None
+    return worst - bits
+
+
+# The folders that a loader was built to search, from the loader's own file.
+#
+# glibc keeps them in one string, `system_dirs` of elf/dl-load.c: paths that begin and end with a
+# slash, each with its NUL. They differ a lot between distributions.
+
+_MAX_LOADERFILE = 1 << 24
+_MAX_FOLDERS = 16
+
+
+class Built(NamedTuple):
+    """How a glibc loader was built: its default folders, $LIB, and its version.
+
+    `folders` and `lib` are empty if the file does not contain them. If it contains no version,
+    `version` is (2, 0), which stands for loaders before 2.33.
+    """
+
+    folders: list[str]
+    lib: str
+    version: tuple[int, int]
+
+
+def read(path: str) -> Built | None:
+    """Return the data in the file of a glibc loader, None if it cannot be read.
+
+    Raises OSError if too many files are open.
+    """
+    data = read_regular(path, _MAX_LOADERFILE)
+    return None if data is None else parse(data)
+
+
+def parse(data: bytes) -> Built:
+    """Return the same as `read`, from the bytes of a loader."""
+    folders = _system_folders(data)
+    return Built(folders, _lib(data, folders[0]) if folders else "", _version(data))
+
+
+def _version(data: bytes) -> tuple[int, int]:
+    """Return the version in the text "… release version 2.36." of dl-usage.c."""
+    mark = b" release version "
+    at = data.find(mark)
+    words = data[at + len(mark) : at + len(mark) + 8].split(b".") if at >= 0 else []
+    if len(words) < 2 or not words[0].isdigit() or not words[1][:2].isdigit():
+        return 2, 0
+    return int(words[0]), int(words[1][:2])
+
+
+def _system_folders(data: bytes) -> list[str]:
+    end = 0
+    while (at := data.find(b"/lib", end)) >= 0:
+        folders, end = _run(data, data.rfind(b"\0", 0, at) + 1)
+        if not folders:  # a number may lie directly before it
+            folders, end = _run(data, at)
+        if folders:
+            return folders
+        end = max(end, at + 1)
+    return []
+
+
+def _run(data: bytes, start: int) -> tuple[list[str], int]:
+    """Return the folders from `start` on, and the position of the first string that is none."""
+    folders: list[str] = []
+    at = start
+    while len(folders) < _MAX_FOLDERS:
+        end = data.find(b"\0", at, at + 4096)
+        text = data[at:end] if end > at else b""
+        is_folder = text[:1] == b"/" == text[-1:] and len(text) > 1
+        if not is_folder or not all(33 <= byte < 127 for byte in text):
+            break
+        folders.append(os.fsdecode(text.rstrip(b"/")))
+        at = end + 1
+    return folders, at
+
+
+def _lib(data: bytes, folder: str) -> str:
+    """Return $LIB: on Debian it has two parts, elsewhere it is the last part of the folder."""
+    whole = folder.strip("/")
+    if b"\0" + os.fsencode(whole) + b"\0" in data:
+        return whole
+    return os.path.basename(folder)
+
+
+# What a loader derives from this processor: the special builds it takes, and $PLATFORM.
+#
+# glibc: sysdeps/x86_64/dl-hwcaps_subdirs.c, sysdeps/x86/cpu-features.c (update_active,
+# `GLRO(dl_platform)`).
+
+_LEVELS = {  # features of each level of the x86-64 psABI, named as in /proc/cpuinfo
+    2: "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3",
+    3: "avx avx2 bmi1 bmi2 f16c fma abm movbe xsave",
+    4: "avx512f avx512bw avx512cd avx512dq avx512vl",
+}
+_HASWELL = "avx2 bmi1 bmi2 abm movbe popcnt fma"
+_AVX512_1 = "avx512cd avx512bw avx512dq avx512vl"
+_XEON_PHI = "avx512cd avx512er avx512pf"
+
+
+def level(has: frozenset[str]) -> int:
+    """Return the level (1 to 4) of the x86-64 psABI of a processor with the flags `has`."""
+    reached = 1
+    for number, names in _LEVELS.items():
+        if not has.issuperset(names.split()):
+            break
+        reached = number
+    return reached
+
+
+def hwcaps(kind: Kind) -> tuple[str, ...]:
+    """Return the folders of glibc-hwcaps for this processor, the best first.
+
+    For programs that this processor does not run itself there are none, because their processor
+    is not known.
+    """
+    if not is_native(kind) or kind.machine != EM_X86_64 or kind.bits != 64:
+        return ()
+    return tuple(f"x86-64-v{number}" for number in range(level(_cpuinfo()[1]), 1, -1))
+
+
+def legacy(kind: Kind, flags: int = 0) -> tuple[str, ...]:
+    """Return the folders for this processor that glibc before 2.37 searches, the best first.
+
+    See _dl_important_hwcaps in elf/dl-hwcaps.c of those versions: every subset of "tls",
+    $PLATFORM and the names of some features. The features are only known for the processor of
+    this machine.
+    """
+    parts = ["tls", platform(kind, flags)]
+    if is_native(kind) and kind.machine == EM_X86_64:
+        vendor, has = _cpuinfo()
+        special = has.issuperset(_AVX512_1.split()) and "avx512er" not in has
+        if vendor == "GenuineIntel" and special:
+            parts.append("avx512_1")
+        parts.append("x86_64")
+    elif is_native(kind) and kind.machine == EM_386:
+        parts.append("sse2")
+    parts = [part for part in parts if part]
+    subsets = range((1 << len(parts)) - 1, 0, -1)
+    listed = [
+        "/".join(part for place, part in enumerate(parts) if mask >> (len(parts) - 1 - place) & 1)
+        for mask in subsets
+    ]
+    return tuple(dict.fromkeys(listed))
+
+
+def platform(kind: Kind, flags: int = 0) -> str:
+    """Return $PLATFORM, "" if it is not known or the processor has none."""
+    if is_native(kind) and kind.machine == EM_X86_64:
+        vendor, has = _cpuinfo()
+        if vendor == "GenuineIntel":
+            if has.issuperset(_XEON_PHI.split()):
+                return "xeon_phi"
+            if has.issuperset(_HASWELL.split()):
+                return "haswell"
+    return machine_of(kind, flags).platform
+
+
+@cache
+def _cpuinfo() -> tuple[str, frozenset[str]]:
+    """Return the vendor and the flags of the first processor."""
+    vendor, flags = "", ""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+            for line in file:
+                name, _, value = line.partition(":")
+                if name.strip() == "vendor_id":
+                    vendor = value.strip()
+                elif name.strip() == "flags":
+                    flags = value
+                    break
+    except OSError:
+        pass  # no /proc: treat it as a processor without special folders
+    return vendor, frozenset(flags.split())
+
+
+# The libraries of one system, as one of its loaders finds them, without any program.
+#
+# Data that were read once serve all programs of the same kind. Before each program, a check finds
+# out whether folders and files have changed.
 
 _MUSL_FOLDERS = ["/lib", "/usr/local/lib", "/usr/lib"]
 _WITHOUT_LEGACY = (2, 37)
@@ -47,14 +333,14 @@ class System:
         self.loader = loader or self._machine.loader
         self.loader_path = root.host(self.loader)
         self.lib = ""
-        self.platform = processor.platform(kind, flags)
+        self.platform = platform(kind, flags)
         self._legacy: tuple[str, ...] = ()
         self.default = [
             root.host(folder) for folder in (self._musl() if self.is_musl else self._glibc())
         ]
         self.words: dict[str, Name] = {}
-        self._hwcaps = () if self.is_musl else processor.hwcaps(kind)
-        self._builds = [cache.HWCAPS.strip("/") + "/" + name for name in self._hwcaps]
+        self._hwcaps = () if self.is_musl else hwcaps(kind)
+        self._builds = [HWCAPS.strip("/") + "/" + name for name in self._hwcaps]
         self._builds += self._legacy
         self._tops = frozenset(name.partition("/")[0] for name in self._builds)
         self._folders: dict[str, tuple[Stamp, list[str]]] = {}
@@ -66,9 +352,9 @@ class System:
     # ---- the folders ----
 
     def _glibc(self) -> list[str]:
-        built = loaderfile.read(self.loader_path)
+        built = read(self.loader_path)
         if built is not None and built.version < _WITHOUT_LEGACY:
-            self._legacy = processor.legacy(self.kind, self._flags)
+            self._legacy = legacy(self.kind, self._flags)
         if built is not None and built.folders:
             self.lib = built.lib
             return built.folders
@@ -114,8 +400,8 @@ class System:
         if self.is_musl:
             return None
         if self._cache is None:
-            self._cache = cache.read(
-                self.root.host(cache.PATH),
+            self._cache = read_cache(
+                self.root.host(PATH),
                 ids=self._machine.ids,
                 order=self.kind.order,
                 hwcaps=self._hwcaps,
@@ -214,7 +500,7 @@ class System:
             state.append(_stamp(folder))
             state += [_stamp(build) for build in self.with_builds(folder)[:-1]]
         if not self.is_musl:
-            state.append(_stamp(self.root.host(cache.PATH)))
+            state.append(_stamp(self.root.host(PATH)))
         if state != self.state:
             self.state = state
             self._plain.clear()

@@ -11,7 +11,7 @@ import pytest
 from soscope.binfmt.elf.unwind import code_ranges
 from soscope.errors import FormatError, SoscopeError
 from soscope.inspect.audit import audit as a
-from soscope.linker.search import open_image
+from soscope.linker.library import open_image
 from tests.support.files.elffiles import built
 from tests.support.machines.tools import need
 from tests.support.targets.build import made_in

@@ -15,11 +15,10 @@ import pytest
 
 import soscope
 from soscope.errors import FormatError
-from soscope.linker import cache, loaderfile, providers, search
+from soscope.linker import providers, search, system
 from soscope.linker.collect import files_below, images_of
 from soscope.linker.image import Image
-from soscope.linker.openfile import OwnedFile
-from soscope.linker.search import open_image
+from soscope.linker.library import OwnedFile, open_image
 from tests.support.files.elffiles import built
 from tests.support.machines.tools import need
 from tests.support.processes.launching import environment
@@ -148,8 +147,8 @@ def test_only_regular_files_are_opened(tmp_path: Path) -> None:
         program.write_bytes(data.replace(os.fsencode(place), os.fsencode(pipe).ljust(251, b"\0")))
         image = soscope.Image.open(program)
         assert [one.provider for one in image.slots]
-        assert loaderfile.read(str(pipe)) is None
-        assert cache.read(str(pipe)) == {}
+        assert system.read(str(pipe)) is None
+        assert system.read_cache(str(pipe)) == {}
         with pytest.raises(FormatError, match="not a regular file"):
             open_image(str(pipe))
         assert os.read(end, 100) == b"\x7fELF kept"

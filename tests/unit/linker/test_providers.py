@@ -18,8 +18,8 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError
 from soscope.linker import providers as part
+from soscope.linker.library import open_image
 from soscope.linker.providers import Provider, Providers
-from soscope.linker.search import open_image
 from tests.support.machines.tools import need
 from tests.support.services import postgres
 from tests.support.targets.build import made_in

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from soscope.linker.search import closure, open_image
+from soscope.linker.library import open_image
+from soscope.linker.search import closure
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
 from tests.support.targets.build import made, made_in

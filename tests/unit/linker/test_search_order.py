@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from soscope.linker import loaderfile, tokens
-from soscope.linker.search import closure, open_image
+from soscope.linker import paths as tokens
+from soscope.linker import system
+from soscope.linker.library import open_image
+from soscope.linker.search import closure
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
 from tests.support.targets.build import made_in
@@ -217,12 +219,12 @@ def test_a_program_is_no_library(words: list[str], parts: Path, tmp_path: Path) 
 def test_the_default_folders_are_those_that_the_loader_prints(loader: str) -> None:
     printed = run([need(loader), "--help"]).stdout
     rows = re.findall(r"^  (\S+) \(system search path\)", printed, re.MULTILINE)
-    built = loaderfile.read(loader)
+    built = system.read(loader)
     assert built is not None
     assert built.folders == rows
     assert f" {built.version[0]}.{built.version[1]}." in run([loader, "--version"]).stdout
-    assert loaderfile.read("/nosuch") is None
-    assert loaderfile.parse(b"\0/lib") == ([], "", (2, 0))
+    assert system.read("/nosuch") is None
+    assert system.parse(b"\0/lib") == ([], "", (2, 0))
 
 
 def test_tokens_end_where_the_loader_ends_them() -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from soscope.linker.library import open_image
 from soscope.linker.machine import kind_of, machine_of
 from soscope.linker.providers import Providers
-from soscope.linker.search import open_image
 from tests.support.machines.tools import need
 from tests.support.targets.build import made_in
 from tests.support.time.patience import limit

@@ -18,7 +18,7 @@ from soscope.binfmt.elf.unwind import code_ranges
 from soscope.errors import FormatError, SoscopeError
 from soscope.inspect.audit import isa
 from soscope.inspect.audit.machine import InstructionSet
-from soscope.linker.search import open_image
+from soscope.linker.library import open_image
 
 GLIBC = "glibc"
 MUSL = "musl"

@@ -17,7 +17,8 @@ from soscope.inspect.doctor import images as looks
 from soscope.inspect.doctor.finding import INFO, MISSING, OK
 from soscope.inspect.doctor.images import ImageReport
 from soscope.inspect.doctor.subject import PARTIAL, Subject
-from soscope.linker.search import Needed, closure, open_image
+from soscope.linker.library import open_image
+from soscope.linker.search import Needed, closure
 from soscope.proc import status
 
 _HEAD = 256

@@ -15,7 +15,7 @@ from soscope.inspect.doctor import rights
 from soscope.inspect.doctor.finding import INFO, LIMITED, MISSING, OK
 from soscope.inspect.doctor.images import ImageReport
 from soscope.inspect.doctor.subject import NOT_PERMITTED, PARTIAL, Subject
-from soscope.linker.search import open_image
+from soscope.linker.library import open_image
 from soscope.proc import maps, status
 from soscope.proc.maps import Mapping
 from soscope.proc.status import Refused, in_full

@@ -14,7 +14,7 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.unwind import code_ranges
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError
-from soscope.linker.search import open_image
+from soscope.linker.library import open_image
 from tests.support.files.elffiles import built, nm
 from tests.support.machines.tools import need
 from tests.support.time.patience import within_cpu

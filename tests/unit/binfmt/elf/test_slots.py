@@ -10,7 +10,7 @@ import pytest
 
 from soscope.binfmt.elf import sections
 from soscope.binfmt.elf.slots import slot_relocations
-from soscope.linker.search import open_image
+from soscope.linker.library import open_image
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
 from tests.support.targets import build
