@@ -19,8 +19,8 @@ from soscope.model.call import Stats
 from soscope.model.image import TracedImage, TracedSlot
 from soscope.recording import format as form
 from soscope.recording import sumsblock
+from soscope.recording.blocks import from_json
 from soscope.recording.clock import Clock
-from soscope.recording.events import from_json
 from soscope.recording.losses import Losses
 from soscope.recording.names import Programs, RecordedProgram
 from soscope.recording.sink import Sink, Stop, Told

@@ -19,7 +19,7 @@ from soscope.model.call import Stats
 from soscope.recording import format as form
 from soscope.recording import userfile
 from soscope.recording.behind import Behind
-from soscope.recording.events import stop_to_json, thread_end_to_json, to_json
+from soscope.recording.blocks import stop_to_json, thread_end_to_json, to_json
 from soscope.recording.jsontext import compact
 from soscope.recording.sink import Sink, Stop, Told
 from soscope.recording.sumsblock import SumsPlaces
