@@ -16,7 +16,7 @@ import pytest
 from soscope.frames.interpreted import PythonFrames, is_python
 from soscope.frames.names import stack_at
 from soscope.model.call import STACK_ITEM, Entry
-from soscope.recording.moves import in_image
+from soscope.recording.names import in_image
 from soscope.recording.reader import RecordingFile
 from soscope.recording.stream import events
 from tests.integration.test_mem_ruby_stacks import is_own

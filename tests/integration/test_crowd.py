@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from soscope.recording.losses import EXITS, WHY
 from soscope.recording.reader import RecordingFile
+from soscope.recording.sink import EXITS, WHY
 from soscope.wire import layout
 from tests.support.processes.run import run
 from tests.support.processes.tracing import SOSCOPE

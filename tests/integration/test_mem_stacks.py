@@ -18,7 +18,7 @@ import pytest
 from soscope.frames.names import stack_at
 from soscope.instruments.mem.events import collect
 from soscope.instruments.mem.matched import MatchedBlocks
-from soscope.recording.moves import in_image
+from soscope.recording.names import in_image
 from soscope.recording.reader import RecordingFile
 from tests.support.machines.tools import need
 from tests.support.processes.run import run

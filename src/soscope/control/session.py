@@ -27,8 +27,16 @@ from soscope.model.call import ProcessExit, ProcessStart, Signal
 from soscope.recording.clock import Sampler
 from soscope.recording.drain import Drainer
 from soscope.recording.feed import Feed
-from soscope.recording.losses import WHY, WHY_FILE_ENTRIES, WHY_FILE_EXITS, WHY_SPOILED
-from soscope.recording.sink import Sink, Stop, Tee, Told
+from soscope.recording.sink import (
+    WHY,
+    WHY_FILE_ENTRIES,
+    WHY_FILE_EXITS,
+    WHY_SPOILED,
+    Sink,
+    Stop,
+    Tee,
+    Told,
+)
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 

@@ -15,8 +15,7 @@ from soscope.frames.interpreted import PythonFrames, is_entry, is_python, mix
 from soscope.live.names.locate import Locator
 from soscope.live.names.staticnames import ImageNames, open_regular
 from soscope.model.call import StackFrame
-from soscope.recording.moves import in_image
-from soscope.recording.names import RecordedProgram
+from soscope.recording.names import RecordedProgram, in_image
 from soscope.wire import layout
 
 _COUNT = (1 << layout.STACK_API) - 1

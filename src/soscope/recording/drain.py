@@ -1,36 +1,120 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Empties the ring of a control block into a sink.
-
-Full chunks are handed over whole, in the order in which they were given out, and freed. From a
-chunk that a thread still writes, the committed units are handed over, and their number is
-remembered. With the policy overwrite nothing is handed over before the end, but the chunks of
-ended threads are given back.
-
-A unit that stays zero although later units are written is a *hole*: a signal handler has
-interrupted its writer. The units behind it wait for it for a moment. Then the hole is passed
-over, and handed over by itself if it is filled later. So the units of a thread keep their order,
-except for a record whose writer was interrupted for long.
-
-An OPEN unit that is a thread's last one is handed over as it is, as its call may take long. When
-it has become WHOLE it is handed over once more, by itself and as CHUNK_RETURNED.
-"""
+"""Empty the ring of a control block into a sink, and know whose each chunk is."""
 
 from __future__ import annotations
 
+import os
 import time
 
-from soscope.recording.chunks import UNITS, Chunks, in_state
 from soscope.recording.clock import Sampler
-from soscope.recording.owners import Owners
 from soscope.recording.sink import Sink, Stop
-from soscope.recording.spoiled import Spoiled
+from soscope.recording.spoiled import UNITS, Chunks, Spoiled, in_state
 from soscope.recording.tables import TableReader
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from collections.abc import Set as AbstractSet
+
+
+# Owners of chunks, by the ids of process and thread in their own pid namespace.
+#
+# Two processes in two pid namespaces may have one number. Then it cannot be told which of them owns
+# a chunk, and the owner counts as ended only if neither process has such a thread.
+
+
+class Owners:
+    """The processes that use a block, at one moment.
+
+    `pids` are their ids as soscope sees them. `inner` has their ids in their own namespace if
+    they differ.
+    """
+
+    __slots__ = ("_inner", "_pids", "_processes", "_threads")
+
+    def __init__(self, pids: AbstractSet[int], inner: Mapping[int, int]) -> None:
+        self._pids = pids
+        self._inner = inner
+        self._processes: dict[int, list[int]] | None = None  # by pid in their own namespace
+        self._threads: dict[int, set[int] | None] = {}  # tids in their own namespace, by pid
+
+    def _of(self, pid: int) -> list[int]:
+        if not self._inner:
+            return [pid] if pid in self._pids else []
+        if self._processes is None:
+            self._processes = {}
+            for ours in self._pids:
+                self._processes.setdefault(self._inner.get(ours, ours), []).append(ours)
+        return self._processes.get(pid, [])
+
+    def may_be(self, pid: int) -> bool:
+        """Return whether one of them has the id `pid` in its own namespace."""
+        return bool(self._of(pid))
+
+    def have_lost(self, pid: int, tid: int) -> bool:
+        """Return whether a thread of one of them has ended. `pid` and `tid` are its own ids."""
+        processes = self._of(pid)
+        return bool(processes) and not any(self._lives(process, tid) for process in processes)
+
+    def _lives(self, pid: int, tid: int) -> bool:
+        is_inner = pid in self._inner
+        if pid not in self._threads:
+            self._threads[pid] = _inner_tids(pid) if is_inner else _tids(pid)
+        tids = self._threads[pid]
+        if tids is None or tid in tids:
+            return True
+        return not is_inner and _is_there(f"/proc/{pid}/task/{tid}")
+
+
+def _tids(pid: int) -> set[int]:
+    """Return the ids of a process's threads. Some may be missed."""
+    try:
+        return {int(name) for name in os.listdir(f"/proc/{pid}/task")}
+    except OSError:
+        return set()  # each thread is looked up by itself
+
+
+def _is_there(path: str) -> bool:
+    try:
+        os.stat(path)
+    except (FileNotFoundError, ProcessLookupError):
+        return not _is_our_proc()  # else this /proc is not about our processes
+    except OSError:
+        return True
+    return True
+
+
+def _is_our_proc() -> bool:
+    try:
+        return os.readlink("/proc/self") == str(os.getpid())
+    except OSError:  # no /proc at all
+        return False
+
+
+def _inner_tids(pid: int) -> set[int] | None:
+    """Return the ids of a process's threads in its own namespace, None if they are not known."""
+    inner = set()
+    try:
+        tids = os.listdir(f"/proc/{pid}/task")
+    except (FileNotFoundError, ProcessLookupError):
+        return set()  # the process has ended
+    except OSError:
+        return None  # the process may not be examined
+    for tid in tids:
+        try:
+            with open(f"/proc/{pid}/task/{tid}/status", "rb", buffering=0) as file:
+                _, _, rest = file.read().partition(b"\nNSpid:")
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # the process or thread has ended meanwhile
+        except OSError:  # the thread may not be examined, either
+            return None
+        if not rest:
+            return None
+        inner.add(int(rest.split(b"\n", 1)[0].split()[-1]))
+    return inner
+
 
 _RUN = 64  # chunks that are copied and handed over at once
 _TIMED = (

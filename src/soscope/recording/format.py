@@ -1,57 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layout of a recording (`*.sosr`): blocks one after the other, append-only.
 
-A block is `u32 magic, u32 type, u64 length, u32 crc32, u32 flags`, `length` bytes, and zeros
-up to the next multiple of 8; all integers little-endian. The CRC covers the header (with a
-CRC of 0) and the bytes. With flag 1, which CHUNKS of older versions have, it covers of each chunk
-the header alone. With flag 2, which SUMS have, it covers the header alone.
-
-The first block is META, its JSON says the schema. A reader skips types that it does
-not know. What the types hold:
-
-META        JSON object: schema, command, versions, options, start_ns
-PROGRAM     JSON object: what is known of one traced program (an exec starts another); later
-            blocks with the same `index` replace earlier ones
-IMAGES      u32 program, u32 first index, then `struct sosc_image[]` of wire.h; later records
-            replace earlier ones of the same index; a record with `ready` 0 is to be ignored
-SLOTS       the same with `struct sosc_slot[]`
-STRINGS     u32 program, u32 offset, then bytes of the program's strings
-CALL_SITES  as SLOTS with `struct sosc_call_site[]`: what OPEN and WHOLE units name by number
-MOVES       as SLOTS with `struct sosc_move[]`: when images were loaded and closed
-PROTOTYPES  UTF-8 text: C declarations that soscope itself does not know; any number of them
-CHUNK       u32 program, u32 number of the first unit, `struct sosc_chunk`, then units
-CHUNKS      u32 program, u32 count, then whole chunks with their headers
-EVENTS      JSON array of objects, see `events`
-CLOCK       u64 tsc, u64 realtime ns, u64 monotonic (raw) ns, taken together; every unit
-            committed before then stands before this block
-DROPPED     u32 program, u32 0, u64 tsc, then cumulative u64: dropped[8], dropped_exits,
-            images_dropped, slots_dropped, as in `struct sosc_control`
-LOST        u64 tsc from, u64 tsc to, u64 entries, u64 exits, u64 bytes, u64 errno: what could
-            not be written to this file in that time
-COUNTS      u32 program, u32 0, then {u32 slot, u32 0, u64 calls}
-STATS       u32 program, u32 0, then {u32 slot, u32 0, u64 calls, returns, errors, total, min,
-            max}; times are ticks of the tsc
-SELF_TIMES  as COUNTS, behind STATS: of each slot's total the ticks that no nested call took
-OBJECTS     u32 program, u32 0, then a JSON object: what the interpreter of process `pid` has alive:
-            `rows` of [file, line, type, qualified name, count, bytes], its `runtime`, and
-            whether that is the `last` word of it
-STACKS      u32 program, u32 number of the first word, then u64[]: stacks of calls, as
-            soscope/blocks.h has them; what BLOCK and MAPPED units, and entries of calls
-            (ITEM_STACK), name by number
-TROUBLE     u32 errno, u32 0, u64 offset: 0, 0, 0, but when writing has failed for the first time,
-            and how long the file was then. The writer changes it in its place: a full disk has
-            no room for more
-SUMS        u64 sequence, u64 bytes in use, u32 crc32 of both and of these, u32 0; then that many
-            bytes: sums of what was not recorded one by one, as an instrument writes them. A block
-            with flag 2: its own CRC covers its header alone, and it is written over again and
-            again, two of them by turns. The one with the highest sequence counts
-REPORTED    u32 program, u32 0, then a JSON object: calls that instrumented code has reported;
-            see instruments/prof/reported.py
-SAMPLES     JSON object: stacks that were seen, how often, in which threads; see
-            instruments/prof/sampling/tally.py. Numbers go on from the blocks before
-SPOILED     u32 program, u32 0, u64 how much of its records and counters a program had written over
-            itself by then: those are left out
-END         JSON object: exit status or signal, complete, why, totals; nothing follows
+Which events of processes end open calls is said here, too.
 """
 
 from __future__ import annotations
@@ -59,7 +9,25 @@ from __future__ import annotations
 import struct
 import zlib
 
+from soscope.model.call import ENDED_EXIT, ENDED_KILLED, ProcessExit, ProcessStart
+from soscope.recording.sink import Told
 from soscope.wire import layout
+
+# Events of processes that end open calls, and how they end them.
+
+
+def ends_calls(event: Told) -> bool:
+    """Return whether `event` ends the open calls of its process."""
+    return isinstance(event, ProcessExit) or (
+        isinstance(event, ProcessStart) and event.event == "exec"
+    )
+
+
+def how_ended(event: Told) -> str:
+    """Return whether the calls that are open at `event` end by exit or by a signal."""
+    killed = isinstance(event, ProcessExit) and event.signal is not None
+    return ENDED_KILLED if killed else ENDED_EXIT
+
 
 SCHEMA = "soscope/recording/1"
 MAGIC = 0x52534F53  # "SOSR"

@@ -21,18 +21,18 @@ from soscope.recording.arrays import (
     UNITS,
     Events,
     Integers,
+    ThreadSpans,
     Units,
+    Wholes,
     begun,
     joined,
     units_of,
     units_of_chunks,
 )
 from soscope.recording.clock import SPACING
-from soscope.recording.ends import ends_calls, how_ended
+from soscope.recording.format import ends_calls, how_ended
 from soscope.recording.reader import RecordingFile
 from soscope.recording.sink import Sink, Stop, Told
-from soscope.recording.spans import ThreadSpans
-from soscope.recording.wholes import Wholes
 from soscope.wire import layout
 
 HOLD = SPACING  # ns that events wait for what was done before them, as in `stream`

@@ -1,18 +1,438 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The events of one stack of a thread in one window, matched by arrays."""
+"""Match the entries and exits of one thread in one window: by arrays, or one after the other.
+
+The rules are those of `pairing`.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
 
-from soscope.recording.arrays import SLOT, Booleans, Integers
-from soscope.recording.gather import Run
-from soscope.recording.matched import Matched
-from soscope.recording.matching import AnyCall, Matching, look_again, match
-from soscope.recording.pairing import REACH, OpenCall, Pairing
+from soscope.recording import pairing
+from soscope.recording.arrays import SLOT, Booleans, Events, Integers, SlotArrays, Words
+from soscope.recording.gather import Run, Thread
+from soscope.recording.pairing import REACH, OpenCall, PairedThread, Pairing
 from soscope.wire import layout
+
+# The rules of `pairing` for the events of one stack in one window, as array operations.
+#
+# An entry and its exit that are neighbours on their stack are a pair. Without the pair, the events
+# around it are neighbours. Some rounds of that leave irregular events: calls that were unwound,
+# tail calls, exits without entry, and calls from earlier windows or into later ones. These are
+# processed one by one.
+
+_RETURNS = (layout.UNIT_EXIT - layout.UNIT_ENTRY) << 28  # difference of the commit words of a pair
+_MOST_ROUNDS = 1000
+_FEW = 64  # stop after a round that removes less than one in so many
+
+AnyCall = int | OpenCall  # a call of this window by the index of its entry, or one from before
+
+
+class Matching:
+    """The results for the events of one thread or one of its stacks. Indices are of events.
+
+    `entries` and `exits` are lists of arrays of pairs. `late` are the exits of calls of earlier
+    windows. `over` are calls that ended without an exit, each with the event that showed it;
+    `revived` are those of them that returned later. `again` are exits that return once more, each
+    with its call. `orphans` are exits without entry. `open` are the calls that are open at the
+    end, outermost first.
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[Integers] = []
+        self.exits: list[Integers] = []
+        self.late: list[tuple[int, OpenCall]] = []
+        self.over: list[tuple[AnyCall, int]] = []
+        self.revived: set[AnyCall] = set()
+        self.again: list[tuple[int, AnyCall]] = []
+        self.orphans: list[int] = []
+        self.open: list[AnyCall] = []
+        self.depth: Integers | None = None
+        self.before: dict[int, AnyCall] = {}  # callers that tail-called entries, as far as known
+
+    def pairs(self) -> tuple[Integers, Integers]:
+        """Return all entries and all exits of pairs, as one array each."""
+        if len(self.entries) == 1:
+            return self.entries[0], self.exits[0]
+        nothing = np.zeros(0, np.int64)
+        return np.concatenate((nothing, *self.entries)), np.concatenate((nothing, *self.exits))
+
+    def add_pairs(self, pairs: list[tuple[int, int]]) -> None:
+        """Add pairs of an entry and its exit."""
+        if pairs:
+            entries, exits = zip(*pairs, strict=True)
+            self.entries.append(np.array(entries, np.int64))
+            self.exits.append(np.array(exits, np.int64))
+
+
+def match(events: Events, tail: Booleans | None, calls: list[OpenCall], *, deep: bool) -> Matching:
+    """Match the events of one stack, on which `calls` are open at the beginning.
+
+    `tail` marks entries that were tail-called, None if no entry was. With `deep`, also find
+    `depth`, the number of open calls around each entry.
+    """
+    matching = Matching()
+    commit = events.commit
+    kind = events.kind()
+    # An event ends the open calls whose doubled sp is smaller than this: calls below it and, at an
+    # entry that was not tail-called, calls at the same address.
+    reach = events.sp.astype(np.int64) * 2
+    reach += kind != layout.UNIT_EXIT
+    if tail is not None:
+        reach -= tail
+    only = kind == layout.UNIT_ENTRY_ONLY
+    rest, between, head = _cancel(matching, commit, events.sp, reach, only)
+    closed = _one_by_one(matching, events, reach, rest, between, head, calls)
+    if deep:
+        opened = kind == layout.UNIT_ENTRY
+        gone = np.concatenate((matching.pairs()[1], np.array(closed, np.int64)))
+        level = np.cumsum(opened) - opened + len(calls)
+        matching.depth = level - np.cumsum(np.bincount(gone, minlength=len(commit)))
+    return matching
+
+
+def _cancel(
+    matching: Matching,
+    commit: np.ndarray,
+    sp: np.ndarray,
+    reach: Integers,
+    only: Booleans,
+) -> tuple[Integers, Integers, int]:
+    """Match neighbours until hardly any are left.
+
+    Return the remaining events, the highest `reach` of the removed events behind each, and the
+    highest `reach` of those before the first.
+    """
+    rest = np.arange(len(commit))
+    between = np.full(len(commit), -1, np.int64)
+    head = -1
+    inner = reach  # of the remaining events
+    if only.any():
+        rest, between, head = _without(rest, between, inner, ~only, head)
+        commit, sp, inner = commit[rest], sp[rest], inner[rest]
+    for _ in range(_MOST_ROUNDS):
+        if len(rest) < 2:
+            break
+        pair = (commit[1:] - commit[:-1] == _RETURNS) & (sp[1:] == sp[:-1])
+        pair &= between[:-1] <= inner[1:]
+        first = np.flatnonzero(pair)
+        if not len(first):
+            break
+        matching.entries.append(rest[first])
+        matching.exits.append(rest[first + 1])
+        keep = np.ones(len(rest), np.bool_)
+        keep[first] = keep[first + 1] = False
+        many = len(first) * _FEW > len(rest)
+        rest, between, head = _without(rest, between, inner, keep, head)
+        kept = np.flatnonzero(keep)
+        commit, sp, inner = commit[kept], sp[kept], inner[kept]
+        if not many:
+            break
+    return rest, between, head
+
+
+def _without(
+    rest: Integers, between: Integers, reach: Integers, keep: Booleans, head: int
+) -> tuple[Integers, Integers, int]:
+    """Remove events from `rest`, and move their reach to `between` and `head`."""
+    kept = np.flatnonzero(keep)
+    highest = np.where(keep, between, np.maximum(reach, between))
+    front = highest[: kept[0]] if len(kept) else highest
+    if len(front):
+        head = max(head, int(front.max()))
+    if len(kept):
+        between = np.maximum.reduceat(highest, kept)
+    return rest[kept], between[: len(kept)], head
+
+
+def _one_by_one(
+    matching: Matching,
+    events: Events,
+    reach: Integers,
+    rest: Integers,
+    between: Integers,
+    head: int,
+    calls: list[OpenCall],
+) -> list[int]:
+    """Apply the rules to the remaining events. Return the event that closed each open call."""
+    pairs: list[tuple[int, int]] = []
+    closed: list[int] = []
+    # The open calls, as three lists of numbers: a deep recursion makes them long, and the garbage
+    # collector does not traverse numbers. Calls from earlier windows have the indices -1, -2 and
+    # so on.
+    which = list(range(-1, -len(calls) - 1, -1))
+    sps = [call.sp for call in calls]
+    slots = [call.slot for call in calls]
+
+    def pop(event: int) -> None:
+        """Close the innermost call, which has no exit of its own, by `event`."""
+        number = which.pop()
+        del sps[-1], slots[-1]
+        matching.over.append((calls[-number - 1] if number < 0 else number, event))
+        closed.append(event)
+
+    while sps and 2 * sps[-1] < head:
+        pop(_first_above(reach, 0, 2 * sps[-1]))
+    rows = zip(
+        rest.tolist(),
+        events.commit[rest].tolist(),
+        events.sp[rest].tolist(),
+        reach[rest].tolist(),
+        between.tolist(),
+        strict=True,
+    )
+    for event, word, at, reaching, later in rows:
+        function = word & SLOT
+        while sps and 2 * sps[-1] < reaching:
+            pop(event)
+        if word >> 28 == layout.UNIT_ENTRY:
+            which.append(event)
+            sps.append(at)
+            slots.append(function)
+        else:
+            place = len(sps) - 1
+            while place >= 0 and sps[place] == at and slots[place] != function:
+                place -= 1
+            if place >= 0 and sps[place] == at:
+                while len(sps) > place + 1:
+                    pop(event)
+                number = which.pop()
+                del sps[-1], slots[-1]
+                if number < 0:
+                    matching.late.append((event, calls[-number - 1]))
+                    closed.append(event)
+                else:
+                    pairs.append((number, event))
+            else:
+                matching.orphans.append(event)
+        while sps and 2 * sps[-1] < later:
+            pop(_first_above(reach, event + 1, 2 * sps[-1]))
+    matching.add_pairs(pairs)
+    before = sum(number < 0 for number in which)
+    matching.open = [*calls[:before], *which[before:]]
+    return closed
+
+
+def _first_above(values: Integers, start: int, limit: int) -> int:
+    """Return the first index from `start` on whose value is above `limit`, which exists."""
+    width = 16
+    while True:
+        above = values[start : start + width] > limit
+        at = int(above.argmax())
+        if above[at]:
+            return start + at
+        start += width
+        width = min(width * 2, 1 << 16)
+
+
+def look_again(matching: Matching, events: Events, twice: Booleans, thread: PairedThread) -> None:
+    """Find orphans that return once more, and those of calls that were taken for unwound."""
+    sps = np.unique(events.sp[matching.orphans])
+    here = np.flatnonzero(np.isin(events.sp, sps))
+    partner = np.full(len(events), -1, np.int64)
+    entries, exits = matching.pairs()
+    partner[exits] = entries
+    late = dict(matching.late)
+    orphans = set(matching.orphans)
+    unwound: dict[int, list[AnyCall]] = {
+        sp: list(thread.unwound.get(sp, ())) for sp in sps.tolist()
+    }
+    over = [pair for pair in matching.over if _sp(events, pair[0]) in unwound]
+    coming = sorted(over, key=lambda pair: pair[1])
+    coming.reverse()  # so that pop() returns the next one
+    returned: dict[tuple[int, int], AnyCall] = dict(thread.again)
+    matching.orphans = []
+    pairs: list[tuple[int, int]] = []
+    rows = zip(here.tolist(), events.commit[here].tolist(), events.sp[here].tolist(), strict=True)
+    for event, word, sp in rows:
+        slot = word & SLOT
+        is_exit = word >> 28 == layout.UNIT_EXIT
+        while coming and coming[-1][1] <= event:
+            call = coming.pop()[0]
+            unwound[_sp(events, call)].append(call)
+        if not is_exit:
+            unwound[sp] = []
+        elif event not in orphans:
+            if twice[event]:
+                before = int(partner[event])
+                returned[sp, slot] = before if before >= 0 else late[event]
+        elif twice[event] and (sp, slot) in returned:
+            matching.again.append((event, returned[sp, slot]))
+        else:
+            for call in unwound[sp]:
+                if _slot(events, call) == slot:
+                    unwound[sp].remove(call)
+                    matching.revived.add(call)
+                    if isinstance(call, OpenCall):
+                        matching.late.append((event, call))
+                    else:
+                        pairs.append((call, event))
+                    break
+            else:
+                matching.orphans.append(event)
+    matching.add_pairs(pairs)
+
+
+def _sp(events: Events, call: AnyCall) -> int:
+    return call.sp if isinstance(call, OpenCall) else int(events.sp[call])
+
+
+def _slot(events: Events, call: AnyCall) -> int:
+    return call.slot if isinstance(call, OpenCall) else int(events.commit[call]) & SLOT
+
+
+# The events of one thread in one window, with the results of matching.
+
+
+class Matched:
+    """The events of one thread in one window, and the results of matching.
+
+    `tail` marks entries that were tail-called (None if no entry was). `moved` are exits of calls
+    that were open in other threads of the process. For calls, `payload` is (number of the entry's
+    unit in the file, return address).
+    """
+
+    def __init__(self, run: Run, slots: SlotArrays) -> None:
+        self.run = run
+        self.slots = slots
+        self.matching = Matching()
+        self.moved: list[tuple[int, OpenCall]] = []
+        self.tail: Booleans | None = None
+        low, high = slots.sites
+        if high:
+            entries = run.events.kind() != layout.UNIT_EXIT
+            first = run.events.first(slice(None))
+            tail = (first - np.uint64(low)) < np.uint64(high - low)
+            tail &= entries
+            self.tail = tail if tail.any() else None
+
+    def return_addrs(self) -> Words:
+        """Return the return address of each entry, 0 if it is not known."""
+        addrs = np.asarray(self.run.events.first(slice(None)))
+        if self.tail is not None:
+            addrs = np.where(self.tail, np.uint64(0), addrs)
+            for event, caller in sorted(self.matching.before.items()):  # callers come first
+                addrs[event] = caller.payload[1] if isinstance(caller, OpenCall) else addrs[caller]
+        return addrs
+
+
+# Pairing of the events of one program and process in one window, one after the other.
+
+
+class OneByOne:
+    """The events of one program and process in one window, through `pairing`."""
+
+    def __init__(
+        self,
+        pairs: pairing.Pairing,
+        group: list[Matched],
+        ends: list[Thread],
+        close: Callable[[pairing.Pairing, Thread], None],
+    ) -> None:
+        """Prepare. `close` is called for each thread of `ends` in its turn."""
+        self._close = close
+        self._pairs = pairs
+        self._group = group
+        self._ends = ends
+        self._made: list[OpenCall] = []
+        self._threads = [_Each(matched) for matched in group]
+
+    def run(self) -> None:
+        """Find the results for all events."""
+        place = np.concatenate([matched.run.place for matched in self._group])
+        numbers = np.concatenate([matched.run.numbers(slice(None)) for matched in self._group])
+        of = np.repeat(np.arange(len(self._group)), [len(matched.run) for matched in self._group])
+        at = np.concatenate([np.arange(len(matched.run)) for matched in self._group])
+        order = np.lexsort((numbers, place))
+        keys = list(zip(place[order].tolist(), numbers[order].tolist(), strict=True))
+        ends = [(bisect_left(keys, thread.end), thread) for thread in self._ends]
+        ends.reverse()
+        for count, (group, event) in enumerate(
+            zip(of[order].tolist(), at[order].tolist(), strict=True)
+        ):
+            while ends and ends[-1][0] <= count:
+                self._close(self._pairs, ends.pop()[1])
+            self._event(self._threads[group], event)
+        while ends:
+            self._close(self._pairs, ends.pop()[1])
+        for each in self._threads:
+            each.finish()
+        for call in self._made:
+            each, at_entry, number = call.payload
+            call.payload = number, int(each.addrs[at_entry])
+
+    def _event(self, each: _Each, event: int) -> None:
+        word, sp = each.words[event], each.sps[event]
+        slot = word & SLOT
+        matching = each.matched.matching
+        if word >> 28 == layout.UNIT_EXIT:
+            twice = each.twice is not None and bool(each.twice[event])
+            call, how, over = self._pairs.leave(each.state, slot, sp, twice=twice)
+            if call is None or how == pairing.INHERITED:
+                matching.orphans.append(event)
+            elif how == pairing.AGAIN:
+                matching.again.append((event, each.here(call)))
+            elif how == pairing.MOVED:
+                each.matched.moved.append((event, call))
+            else:
+                place = each.here(call)
+                if how == pairing.REVIVED:
+                    matching.revived.add(place)
+                if isinstance(place, OpenCall):
+                    matching.late.append((event, place))
+                else:
+                    each.pairs.append((place, event))
+        else:
+            tail = each.matched.tail is not None and bool(each.matched.tail[event])
+            returns = word >> 28 == layout.UNIT_ENTRY
+            call, each.depth[event], over, before = self._pairs.enter(
+                each.state, slot, sp, each.tscs[event], tail=tail, returns=returns
+            )
+            call.holes = each.holes[event]
+            call.payload = each, event, each.numbers[event]
+            self._made.append(call)
+            if tail and before is not None:
+                matching.before[event] = each.here(before)
+        for gone in over:
+            matching.over.append((each.here(gone), event))
+
+
+class _Each:
+    """The events of one thread as lists."""
+
+    def __init__(self, matched: Matched) -> None:
+        run = matched.run
+        self.matched = matched
+        self.state = run.thread.state
+        everything = np.arange(len(run))
+        self.words: list[int] = run.events.commit.tolist()
+        self.sps: list[int] = run.events.sp.tolist()
+        self.tscs: list[int] = run.events.tsc.tolist()
+        self.numbers: list[int] = run.numbers(everything).tolist()
+        self.holes: list[int] = run.holes_at(everything).tolist()
+        self.depth = [0] * len(run)
+        self.pairs: list[tuple[int, int]] = []
+        self.twice = matched.slots.twice(run.events.slot()) if matched.slots.has_twice else None
+        self.addrs: Words = np.zeros(0, np.uint64)
+        matched.matching = Matching()
+
+    def here(self, call: OpenCall) -> AnyCall:
+        """Return the index of a call's entry if it is in this run, else the call."""
+        payload = call.payload
+        return payload[1] if len(payload) == 3 and payload[0] is self else call
+
+    def finish(self) -> None:
+        """Store the results of matching as arrays."""
+        self.matched.matching.add_pairs(self.pairs)
+        self.matched.matching.depth = np.array(self.depth, np.int64)
+        self.addrs = self.matched.return_addrs()
+
+
+# The events of one stack of a thread in one window, matched by arrays.
 
 
 class Part:

@@ -17,14 +17,12 @@ from soscope.binfmt.source import kind_of
 from soscope.errors import FormatError, RecordingError
 from soscope.model.call import Stats
 from soscope.model.image import TracedImage, TracedSlot
+from soscope.recording import blocks
 from soscope.recording import format as form
-from soscope.recording import sumsblock
-from soscope.recording.blocks import from_json
+from soscope.recording.blocks import Trouble, from_json
 from soscope.recording.clock import Clock
-from soscope.recording.losses import Losses
 from soscope.recording.names import Programs, RecordedProgram
-from soscope.recording.sink import Sink, Stop, Told
-from soscope.recording.trouble import Trouble
+from soscope.recording.sink import Losses, Sink, Stop, Told
 from soscope.recording.units import Piece, pieces_of
 from soscope.recording.userfile import above_stderr
 from soscope.wire import layout
@@ -196,7 +194,7 @@ class RecordingFile:
                     self._damage(offset, f"{_name(kind)} block: {error}")
                     break
             self._read_to = offset + form.padded(length)
-            if kind == form.SUMS and sumsblock.unpack(body or b"") is None:
+            if kind == form.SUMS and blocks.unpack(body or b"") is None:
                 self._half_sums = offset
             if kind == form.END:
                 if self._half_sums is not None:  # no kill, so these sums were complete
@@ -353,7 +351,7 @@ class RecordingFile:
         elif kind == form.SAMPLES:
             self.samples.append(_object(body))
         elif kind == form.SUMS:
-            newer = sumsblock.unpack(body)
+            newer = blocks.unpack(body)
             if newer is not None and newer[0] > self._sums_sequence:
                 self._sums_sequence, self.sums = newer
         elif kind == form.TROUBLE:
@@ -532,3 +530,47 @@ def _chunks(body: bytes) -> tuple[int, bytes]:
     program, count = form.PAIR_HEADER.unpack_from(_at_least(body, form.PAIR_HEADER.size))
     _exactly(body, form.PAIR_HEADER.size + count * layout.CHUNK_SIZE)
     return program, body[form.PAIR_HEADER.size :]
+
+
+# One side of a comparison: a recording, or a JSON document printed by a report.
+
+_FIRST = 1 << 12  # bytes that tell what a file is
+
+
+def document_text(path: str) -> bytes | None:
+    """Return the content of a file that is no recording, None if it begins as one.
+
+    If it does not begin as a JSON object, only its beginning is returned. Raises RecordingError.
+    """
+    try:
+        with open(path, "rb") as file:
+            text = file.read(_FIRST)
+            if text.lstrip().startswith(b"{"):  # other files may be endless
+                text += file.read()
+    except OSError as error:
+        reason = (error.strerror or os.strerror(error.errno or 0)).lower()
+        raise RecordingError(f"cannot open '{path}': {reason}", errno=error.errno) from error
+    return None if text.startswith(_MAGIC) else text
+
+
+def document_of(text: bytes, schema: str) -> dict[str, Any] | None:
+    """Return the JSON object of a schema, None if the text is something else."""
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return None  # no report has printed that
+    return said if isinstance(said, dict) and said.get("schema") == schema else None
+
+
+def number_of(value: object) -> int:
+    """Return a member that is an integer. Raises TypeError for others."""
+    if type(value) is not int:
+        raise TypeError
+    return value
+
+
+def text_of(value: object) -> str:
+    """Return a member that is text. Raises TypeError for others."""
+    if not isinstance(value, str):
+        raise TypeError
+    return value

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import mmap
 
-from soscope.recording.chunks import UNITS, Chunks
+from soscope.recording.spoiled import UNITS, Chunks
 from soscope.wire import layout, sharedfile
 from soscope.wire.block import ControlBlock
 

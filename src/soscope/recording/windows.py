@@ -14,9 +14,7 @@ from collections.abc import Iterator
 from soscope.recording import pairing
 from soscope.recording.arrays import SlotArrays
 from soscope.recording.gather import LOST, Gatherer, Thread
-from soscope.recording.match_arrays import Part, may_have_moved, stacks_of
-from soscope.recording.matched import Matched
-from soscope.recording.onebyone import OneByOne
+from soscope.recording.match_arrays import Matched, OneByOne, Part, may_have_moved, stacks_of
 from soscope.recording.pairing import OpenCall
 from soscope.recording.reader import RecordingFile
 

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a recording, and goes on whatever the disk does.
-
-After the file was created, nothing here raises. A block that cannot be written is removed, so
-that the file ends with a whole block, and its records are counted as lost. Names and events are
-kept and tried again, as later records are worthless without them.
-"""
+"""Write a recording, and go on whatever the disk does; let go of the pages that lie behind."""
 
 from __future__ import annotations
 
@@ -18,17 +13,63 @@ from soscope.errors import RecordingError
 from soscope.model.call import Stats
 from soscope.recording import format as form
 from soscope.recording import userfile
-from soscope.recording.behind import Behind
-from soscope.recording.blocks import stop_to_json, thread_end_to_json, to_json
-from soscope.recording.jsontext import compact
+from soscope.recording.blocks import (
+    SumsPlaces,
+    Trouble,
+    compact,
+    stop_to_json,
+    thread_end_to_json,
+    to_json,
+)
 from soscope.recording.sink import Sink, Stop, Told
-from soscope.recording.sumsblock import SumsPlaces
-from soscope.recording.trouble import Trouble
 from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+
+# Removes written pages of a growing recording from the page cache.
+#
+# A recording of a gigabyte would push the files that the traced program reads out of the page
+# cache. Also, fresh pages are the largest part of the cost of writing. Pages that were written
+# before and come back cost a fifth in a virtual machine, whose host has to find memory for fresh
+# ones. So pages are written to the disk early, and dropped a while later. If the disk makes soscope
+# wait, this stops, and the page cache takes what the disk cannot. Small recordings stay in memory,
+# as they will be read.
+
+_STAYS = 32 << 20  # bytes at the beginning of the file that stay cached
+_STEP = 8 << 20
+_LAG = 32 << 20  # bytes between writing pages to the disk and dropping them
+_PATIENCE = 0.02  # seconds that a step may take
+
+
+class Behind:
+    """Follows the end of the file with descriptor `descriptor`."""
+
+    __slots__ = ("_descriptor", "_handed")
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._handed = _STAYS
+
+    def written(self, size: int) -> bool:
+        """Process that the file has `size` bytes. Return whether to continue with this."""
+        while size - self._handed >= _STEP:
+            start = time.monotonic()
+            try:
+                # Here Linux starts to write dirty pages, and drops clean ones: posix_fadvise(2).
+                os.posix_fadvise(self._descriptor, self._handed, _STEP, os.POSIX_FADV_DONTNEED)
+                before = self._handed - _LAG
+                if before >= _STAYS:
+                    os.posix_fadvise(self._descriptor, before, _STEP, os.POSIX_FADV_DONTNEED)
+            except OSError:
+                return False  # a file without page cache
+            self._handed += _STEP
+            if time.monotonic() - start > _PATIENCE:
+                return False
+        return True
+
 
 _OWED_MOST = 64 << 20  # bytes of names and events that may wait for a disk with room
 _RETRY = 0.5  # seconds between two attempts on a full or failing disk

@@ -26,7 +26,7 @@ from soscope.instruments.prof.model import MODE_LOG
 from soscope.instruments.prof.reported import unpack
 from soscope.instruments.prof.reportedtree import reported_calls
 from soscope.instruments.prof.tree import ReportedCalls, ThreadCalls
-from soscope.recording.moves import in_image
+from soscope.recording.names import in_image
 from soscope.recording.reader import RecordingFile
 from soscope.recording.sink import Sink, Tee
 from soscope.wire.block import ControlBlock

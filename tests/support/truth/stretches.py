@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from soscope.model.call import ENDED_RETURN, NOTHING, Entry, Event, Exit, Stretch
-from soscope.recording.captures import captured
+from soscope.recording.units import captured
 
 Row = tuple[object, ...]
 

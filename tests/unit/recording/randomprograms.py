@@ -13,7 +13,7 @@ import pytest
 
 from soscope.model.call import Entry, Exit, ProcessExit, ProcessStart
 from soscope.model.image import is_error
-from soscope.recording import gather, spans, stream
+from soscope.recording import arrays, gather, stream
 from soscope.recording.columns import ENDED, Columns, batches, columns
 from soscope.recording.feed import Feed
 from soscope.recording.reader import RecordingFile
@@ -279,7 +279,7 @@ def small_scale() -> Iterator[None]:
     """Let windows end at each pair of clocks, and fold overheads: there are few of them here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gather, "HOLD", 0)
-        patch.setattr(spans, "_MANY", 3)
+        patch.setattr(arrays, "_MANY", 3)
         yield
 
 

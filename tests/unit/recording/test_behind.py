@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.recording.behind import Behind
+from soscope.recording.writer import Behind
 
 MIB = 1 << 20
 

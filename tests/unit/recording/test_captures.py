@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from soscope.recording import captures
+from soscope.recording import units as captures
 from soscope.wire import layout
 from tests.unit.recording.fake import data_units
 

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from soscope.model.call import Exit, ProcessExit, ProcessStart
 from soscope.model.image import is_error
-from soscope.recording.columns import columns
+from soscope.recording.columns import columns, failed
 from soscope.recording.reader import RecordingFile
 from soscope.recording.stream import events
-from soscope.recording.times import failed
 from soscope.wire import layout
 from tests.unit.recording.fake import EPOCH, FakeThread
 from tests.unit.recording.randomprograms import (

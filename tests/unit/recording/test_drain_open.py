@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import pytest
 
 from soscope.model.call import ENDED_RETURN, Entry, Exit
-from soscope.recording.captures import captured
-from soscope.recording.chunks import Chunks
 from soscope.recording.sink import Tee
+from soscope.recording.spoiled import Chunks
 from soscope.recording.stream import Stream
+from soscope.recording.units import captured
 from soscope.wire import layout
 from tests.unit.recording.fake import FakeThread, data_units
 from tests.unit.recording.test_drain import Target, clock

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soscope.recording.durations import CLASSES, Durations, bounds_of, classes_of
+from soscope.recording.reduce import CLASSES, Durations, bounds_of, classes_of
 
 
 @given(st.lists(st.integers(0, 1 << 52), min_size=1))

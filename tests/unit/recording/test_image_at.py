@@ -8,8 +8,7 @@ import pytest
 from soscope.model.image import IMAGE_CLOSED, IMAGE_STARTUP, TracedImage
 from soscope.recording import format as form
 from soscope.recording.clock import Clock
-from soscope.recording.moves import in_image
-from soscope.recording.names import RecordedProgram
+from soscope.recording.names import RecordedProgram, in_image
 from soscope.wire import layout
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import threading
 
-from soscope.recording.owners import Owners
+from soscope.recording.drain import Owners
 
 MYSELF = os.getpid()
 NOBODY = 1 << 30  # above any id

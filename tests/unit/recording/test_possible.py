@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from soscope.recording.possible import Limits, without
+from soscope.recording.spoiled import Limits, without
 from soscope.wire import layout
 from tests.unit.recording.fake import data_units
 

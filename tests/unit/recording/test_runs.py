@@ -7,7 +7,7 @@ import random
 import struct
 from typing import Any
 
-from soscope.recording import runs
+from soscope.recording import units as runs
 from soscope.wire import layout
 
 UNIT = struct.Struct("<IIQQQ")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from soscope import recording
-from soscope.recording.chunks import Chunks
+from soscope.recording.spoiled import Chunks
 from soscope.wire import layout
 from tests.unit.recording.test_drain import Target
 

@@ -12,7 +12,7 @@ from soscope.errors import RecordingError
 from soscope.instruments.mem.model import COMPLETE, SCHEMA, MemReport
 from soscope.model.call import StackFrame
 from soscope.model.image import Record
-from soscope.recording.side import document_of, document_text, number_of, text_of
+from soscope.recording.reader import document_of, document_text, number_of, text_of
 
 OBJECTS, BLOCKS = "objects", "blocks"
 

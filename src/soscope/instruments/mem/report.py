@@ -21,8 +21,8 @@ from soscope.instruments.mem.model import (
 )
 from soscope.instruments.mem.sampled import half_width
 from soscope.proc.status import in_full
-from soscope.recording.losses import EXITS
 from soscope.recording.reader import RecordingFile
+from soscope.recording.sink import EXITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

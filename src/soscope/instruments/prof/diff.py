@@ -18,7 +18,7 @@ from soscope.instruments.prof.flat import (
 from soscope.instruments.prof.model import COMPLETE, SCHEMA, STATES
 from soscope.model.call import StackFrame, importance
 from soscope.model.image import Record
-from soscope.recording.side import document_of, document_text, number_of, text_of
+from soscope.recording.reader import document_of, document_text, number_of, text_of
 
 TIMES = "times"  # times of calls; the others are CALLS and SAMPLES
 

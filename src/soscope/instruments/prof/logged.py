@@ -9,8 +9,8 @@ from soscope.instruments.prof.log import OpenCalls, ThreadLog, logs_of
 from soscope.instruments.prof.logtree import tree_of
 from soscope.instruments.prof.timeline import ThreadTimeline
 from soscope.instruments.prof.tree import ReportedCalls
+from soscope.recording.columns import Times
 from soscope.recording.reader import RecordingFile
-from soscope.recording.times import Times
 from soscope.wire import headers, layout
 
 

@@ -19,8 +19,7 @@ from soscope.instruments.prof.recordednames import RecordedNames
 from soscope.instruments.prof.reported import is_logged, unpack
 from soscope.instruments.prof.sums import ArcSums
 from soscope.instruments.prof.tree import ROOT, CallNode, LoggedThread, ReportedCalls, ThreadCalls
-from soscope.recording.moves import in_image
-from soscope.recording.names import RecordedProgram
+from soscope.recording.names import RecordedProgram, in_image
 from soscope.recording.reader import RecordingFile
 from soscope.wire import headers
 
@@ -171,7 +170,7 @@ class _Program:
     def timeline(self, thread: LoggedThread, profile: Profile, clock: Clock) -> ThreadTimeline:
         """Return the timeline of the thread that was added last."""
         from soscope.instruments.prof.logged import timeline_of
-        from soscope.recording.times import Times
+        from soscope.recording.columns import Times
 
         pid = thread.pid
         functions = {(node.function, node.hook): self._function(node, pid) for node in thread.nodes}

@@ -9,7 +9,7 @@ from soscope.instruments.trace.choice import OF_END
 from soscope.model.call import ENDED_RETURN, NOTHING, Entry, Exit, Stretch, WholeCall
 from soscope.model.image import TracedSlot, is_error
 from soscope.prototypes import row
-from soscope.recording.captures import captured
+from soscope.recording.units import captured
 from soscope.select.where import Address
 
 TYPE_CHECKING = False

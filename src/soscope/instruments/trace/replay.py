@@ -248,7 +248,7 @@ class Replay:
 
         if not durations:
             return stats_of(self.recording), None
-        from soscope.recording.durations import Durations
+        from soscope.recording.reduce import Durations
 
         tables: dict[int, Durations] = {}
         stats = stats_of(self.recording, durations=tables)

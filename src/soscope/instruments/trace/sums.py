@@ -6,7 +6,7 @@ from __future__ import annotations
 from soscope.instruments.trace.listener import Listener
 from soscope.model.call import ENDED_RETURN, Entry, Event, Exit, Stats, Stretch
 from soscope.model.image import TracedSlot, is_error
-from soscope.recording.durations import class_of
+from soscope.recording.reduce import class_of
 
 
 class SumsListener(Listener):

@@ -17,7 +17,7 @@ def percentile_ns(row: SummaryRow, percent: int) -> int | None:
     """
     if not row.durations or row.min_ns is None or row.max_ns is None:
         return None
-    from soscope.recording.durations import bounds_of
+    from soscope.recording.reduce import bounds_of
 
     wanted = -(-sum(row.durations.values()) * percent // 100)
     for index in sorted(row.durations):
@@ -35,7 +35,7 @@ def powers_of(row: SummaryRow) -> list[tuple[int, int, int]]:
     """
     if not row.durations:
         return []
-    from soscope.recording.durations import bounds_of
+    from soscope.recording.reduce import bounds_of
 
     counts: dict[int, int] = {}
     for index, returns in row.durations.items():

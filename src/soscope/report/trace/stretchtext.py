@@ -11,8 +11,7 @@ from soscope.model.call import ENDED_RETURN, NOTHING, RESULT, Captured, Entry, E
 from soscope.model.image import TracedSlot, is_error
 from soscope.prototypes import Prototypes
 from soscope.prototypes.byfields import Unlike
-from soscope.recording.captures import captured
-from soscope.recording.shapes import Shape, key_of, keys_of
+from soscope.recording.units import Shape, captured, key_of, keys_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

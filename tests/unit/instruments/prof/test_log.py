@@ -13,7 +13,7 @@ from soscope.instruments.prof.logtree import tree_of
 from soscope.instruments.prof.timeline import BEGIN, END, INSTANT, notes_of
 from soscope.instruments.prof.tree import ROOT, LoggedThread
 from soscope.recording.clock import Clock
-from soscope.recording.times import Times
+from soscope.recording.columns import Times
 from soscope.wire import headers, layout
 
 ROOTED, LEFT, UNSEEN = layout.REPORTED_ROOT, layout.REPORTED_LEFT, layout.REPORTED_UNSEEN

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.instruments.prof import tree
-from soscope.recording.moves import in_image
+from soscope.recording.names import in_image
 from soscope.wire import headers, layout
 from soscope.wire.headers import PROF_FRAME, PROF_NODE, PROF_TABLE
 

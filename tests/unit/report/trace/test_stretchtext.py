@@ -28,9 +28,9 @@ from soscope.model.call import (
 )
 from soscope.prototypes import load
 from soscope.recording.feed import Feed
-from soscope.recording.shapes import key_of
 from soscope.recording.sink import Tee
 from soscope.recording.stream import Stream
+from soscope.recording.units import key_of
 from soscope.report.output import Output
 from soscope.report.trace import stretchtext
 from soscope.report.trace.display import Display
