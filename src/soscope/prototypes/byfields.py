@@ -18,7 +18,7 @@ from soscope.model.call import (
     Unpacked,
 )
 from soscope.model.image import ERROR_BITS, ERROR_NONE, is_error
-from soscope.prototypes import conversion, escape, row, scanformat, show
+from soscope.prototypes import conversion, escape, formats, row, show
 from soscope.prototypes.argument import REST, UNKNOWN_TYPE
 
 TYPE_CHECKING = False
@@ -305,13 +305,13 @@ class ByFields:
             parts.append(part)
         return parts
 
-    def _stored(self, of: str, fill: scanformat.Fill, place: int, pieces: int) -> Part:
+    def _stored(self, of: str, fill: formats.Fill, place: int, pieces: int) -> Part:
         """Return the function that prints what scanf has stored at an argument's target."""
         limit, names = self._limit, self._names
 
         def shown(fields: Any, at: int) -> str:
             content = b"".join(fields[at + 2 : at + 2 + pieces])[: fields[at]]
-            stored = scanformat.stored(of, fill, (0, fields[at + 1], content), limit, names)
+            stored = formats.stored(of, fill, (0, fields[at + 1], content), limit, names)
             if stored is None:
                 raise Unlike
             return stored.text

@@ -3,12 +3,12 @@
 
 For each argument: how it is passed and printed (row.Show), or that it is a string. The agent
 numbers the strings that it captures in the same order (item = number of the argument in the call,
-`*` included). The details of scanf are in scanformat.py.
+`*` included). The details of scanf are in formats.py.
 """
 
 from __future__ import annotations
 
-from soscope.prototypes import row, scanformat
+from soscope.prototypes import formats, row
 
 STRING = "string"
 WIDE = "wide"
@@ -22,7 +22,7 @@ _INT: row.Show = (row.SHOW_DECIMAL, 4, True, "")
 _POINTER: row.Show = (row.SHOW_POINTER, 8, False, "")
 # type as C writes it, how it is printed, STRING or WIDE if it is a string, what the call fills in
 # at its target
-Taken = tuple[str, row.Show, str, scanformat.Fill | None]
+Taken = tuple[str, row.Show, str, formats.Fill | None]
 _STAR: Taken = ("int", _INT, "", None)
 _NAMES = {1: "char", 2: "short", 4: "int", 8: "long"}
 
@@ -34,7 +34,7 @@ def arguments_of(text: bytes, language: str) -> tuple[list[Taken], bool]:
     of printf that is given by position.
     """
     if language == row.TAIL_SCANF:
-        filled, complete = scanformat.arguments_of(text)
+        filled, complete = formats.arguments_of(text)
         return [(of, _POINTER, "", fill) for of, fill in filled], complete
     taken: list[Taken] = []
     at = 0

@@ -63,7 +63,7 @@ def _add_ltrace(prototypes: Prototypes, path: str) -> None:
 def _translate(
     prototypes: Prototypes, path: str, content: str, names: set[str] | None
 ) -> list[str]:
-    from soscope.prototypes.ltraceconf import Translator
+    from soscope.prototypes.sources import Translator
 
     translator = Translator(path, names)
     text = translator.read(content)

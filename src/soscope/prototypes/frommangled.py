@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 
-from soscope.prototypes import mangled as m
-from soscope.prototypes.mangled import CxxFunction, CxxType, Unread
+from soscope.prototypes import cxx as m
+from soscope.prototypes.cxx import CxxFunction, CxxType, Unread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

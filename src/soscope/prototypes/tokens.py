@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from soscope.errors import FormatError
-from soscope.prototypes.preprocess import Preprocessed
+from soscope.prototypes.cparser import Preprocessed
 
 _TOKEN = re.compile(
     r"[A-Za-z_]\w*|\d\w*|\.\.\.|<<|>>|==|!=|<=|>=|&&|\|\|"

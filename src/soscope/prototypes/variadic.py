@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import unpack
 
 from soscope.model.call import DATA_NULL, DATA_TRUNCATED, DATA_UNREADABLE, VALUES_ITEM, Captured
-from soscope.prototypes import conversion, escape, row, scanformat, show
+from soscope.prototypes import conversion, escape, formats, row, show
 from soscope.prototypes.argument import Argument, string_argument, wide_argument
 from soscope.prototypes.longdouble import long_double
 from soscope.prototypes.show import NamedTypes, Shown
@@ -40,7 +40,7 @@ class Variadic:
                 break
             if fill is not None and stored is not None and self._item in stored.data:
                 data = stored.data[self._item]
-                out = scanformat.stored(of, fill, data, self._limit, self._names)
+                out = formats.stored(of, fill, data, self._limit, self._names)
                 if out is not None:
                     argument.out, argument.shown = out, out.text
             shown.append(argument)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from soscope.live.names.demangle import Demangler
-from soscope.prototypes import mangled as m
+from soscope.prototypes import cxx as m
 from soscope.prototypes.frommangled import Scopes, declare
 from tests.support.machines.tools import need
 

@@ -7,6 +7,11 @@ extensions of vendors are not supported: such a name gives no parameters.
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
 BUILTIN, POINTER, REFERENCE, NAMED, FUNCTION, PACK, OTHER = range(7)
 _STD = "St"
 _SHORT = {
@@ -415,8 +420,5 @@ def _is_class(part: str) -> bool:
     return part.endswith("I") or part in _CLASSES
 
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     _Make = Callable[[CxxType], CxxType]

@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container
 
+
 _TOKEN = re.compile(r"\s*(\.\.\.|[A-Za-z_.$][\w.$@]*|\d\w*|[-+*()\[\],=;])")
 _SCALARS = {
     "char": "char",

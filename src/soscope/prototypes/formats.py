@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.prototypes.show import NamedTypes
 
+
 # Kind of data at an argument's target (row.LEADS_TO_), and the format of a number.
 Fill = tuple[str, row.Show]
 # The type of the argument as C writes it, and the data at its target, None if not known.
