@@ -28,7 +28,7 @@ ALLOWED = {
     "linker/machine.py",  # what loaders call folders and caches
     "linker/system.py",  # the levels of the x86-64 psABI
     "recording/clock.py",  # machine code that reads the counter
-    "prototypes/places.py",  # where x86-64 passes what a declaration names
+    "prototypes/describe.py",  # where x86-64 passes what a declaration names
     # Apple calls a format of fixups so; one cputype counts from another segment
     "binfmt/macho/fixups.py",
     # what looks for the stub at one address, in files of the symbols' part

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from soscope.errors import UsageError
-from soscope.prototypes.added import DWARF, SourceText
 from soscope.prototypes.catalog import load
+from soscope.prototypes.sources import DWARF, SourceText
 from soscope.select.automaton import compile_glob, pack_patterns
 from soscope.select.filter import Selection, chooses, compile_selection
 from soscope.wire import layout

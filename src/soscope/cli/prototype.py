@@ -8,7 +8,7 @@ import os
 from soscope.cli.output import show
 from soscope.errors import LaunchError
 from soscope.prototypes import load
-from soscope.prototypes.added import LTRACE, MANGLED, TABLE, USER
+from soscope.prototypes.sources import LTRACE, MANGLED, TABLE, USER
 from soscope.report.form import Form
 
 TYPE_CHECKING = False
@@ -30,7 +30,7 @@ def explain(symbol: str, settings: TraceSettings, *, json: Form) -> int:
     """
     prototypes = load()
     if settings.prototypes:
-        from soscope.prototypes.files import add_files
+        from soscope.prototypes.sources import add_files
 
         add_files(prototypes, settings.prototypes)
     from soscope.instruments.trace.described import DescribedFunctions

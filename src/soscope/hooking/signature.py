@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 
 from soscope.errors import HookError
-from soscope.prototypes import Prototypes, row
+from soscope.prototypes import Prototypes, compiled
 
 _REGISTERS, _VECTORS = 6, 8  # for arguments (System V psABI x86-64 §3.2.3)
 _NEED_NOT_END = ("LIMIT(", "FOLLOW_UNLESS_0(")
@@ -74,23 +74,23 @@ def signature_of(prototypes: Prototypes, name: str) -> CtypesSignature:
     types, strings = [], []
     for number, (argument, chunk) in enumerate(zip(arguments, chunks, strict=True)):
         types.append(_type(name, argument, f"argument {number + 1}"))
-        is_string = argument[4] == row.LEADS_TO_STRING and argument[7] is None
+        is_string = argument[4] == compiled.LEADS_TO_STRING and argument[7] is None
         if is_string and not any(word in chunk for word in _NEED_NOT_END):
             strings.append(number)
     of = None if result is None else _type(name, result, "the result")
-    text = result is not None and result[4] == row.LEADS_TO_STRING
+    text = result is not None and result[4] == compiled.LEADS_TO_STRING
     return CtypesSignature(types, of, strings, text=text)
 
 
-def _type(name: str, argument: row.ArgumentRow, what: str) -> type:
+def _type(name: str, argument: compiled.ArgumentRow, what: str) -> type:
     text, place, _, (show, size, signed, _), *_ = argument
-    if show == row.SHOW_LONG_DOUBLE:
+    if show == compiled.SHOW_LONG_DOUBLE:
         return ctypes.c_longdouble
-    if show in (row.SHOW_STRUCT, row.SHOW_COMPLEX) or place == row.PLACE_NONE:
+    if show in (compiled.SHOW_STRUCT, compiled.SHOW_COMPLEX) or place == compiled.PLACE_NONE:
         raise HookError(f"{name}: {what} is a structure ({text}), which has no way", hint=_C)
-    if show == row.SHOW_POINTER or text.endswith("*"):
+    if show == compiled.SHOW_POINTER or text.endswith("*"):
         return ctypes.c_void_p
-    if show == row.SHOW_FLOAT:
+    if show == compiled.SHOW_FLOAT:
         return _FLOATS[size]
     return (_SIGNED if signed else _UNSIGNED)[size]
 

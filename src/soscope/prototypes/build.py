@@ -7,21 +7,78 @@ file is made when soscope is packaged, and in a source checkout on first use.
 
 from __future__ import annotations
 
+import marshal
 import os
 import sys
+from contextlib import suppress
+from typing import Any
 
 from soscope.errors import FormatError
-from soscope.prototypes import failures, groups, pack, records, table
+from soscope.prototypes import compiled, table, typereader
 from soscope.prototypes.capture import CapturePrograms
+from soscope.prototypes.compiled import AutomatonParts, Details
 from soscope.prototypes.constants import ConstantSets
 from soscope.prototypes.describe import Description
-from soscope.prototypes.errnos import ERRNOS
-from soscope.prototypes.families import Families
 from soscope.prototypes.parser import Declarations
-from soscope.prototypes.row import AutomatonParts, Details
-from soscope.prototypes.special import Special
+from soscope.prototypes.table import ERRNOS, Families, Special
 from soscope.select.automaton import Automaton, compile_bre, compile_names
 from soscope.wire import layout
+
+# Make the compiled file that compiled.py reads.
+
+_MARSHAL_VERSION = 4  # the format since Python 3.4; later versions read it, too
+
+
+def packed(
+    tables: tuple[bytes, bytes, bytes],
+    automata: tuple[AutomatonParts, ...],
+    details: Details,
+    groups: dict[str, AutomatonParts],
+    preamble: str,
+    families: tuple[tuple[int, AutomatonParts], ...],
+) -> bytes:
+    """Return the contents of a compiled file."""
+    packed_rows = [marshal.dumps(_shared(row, {}), _MARSHAL_VERSION) for row in details[0]]
+    parts = (
+        *tables,
+        marshal.dumps(automata, _MARSHAL_VERSION),
+        # Share equal strings and tuples, because marshal recognises them by identity.
+        marshal.dumps((packed_rows, *_shared(details[1:], {})), _MARSHAL_VERSION),
+        marshal.dumps(groups, _MARSHAL_VERSION),
+        preamble.encode(),
+        marshal.dumps(families, _MARSHAL_VERSION),
+    )
+    offsets = []
+    offset = compiled.HEADER.size
+    for part in parts:
+        offsets += [offset, len(part)]
+        offset += len(part)
+    return b"".join((compiled.HEADER.pack(compiled.MAGIC, *offsets), *parts))
+
+
+def write(path: str, content: bytes) -> None:
+    """Write a compiled file completely or not at all. Raises OSError."""
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except OSError:
+        with suppress(OSError):  # it may not exist; the first error tells why
+            os.unlink(temporary)
+        raise
+
+
+def _shared(value: Any, known: dict[tuple[type, str], Any]) -> Any:
+    if isinstance(value, list):
+        return [_shared(element, known) for element in value]
+    if isinstance(value, dict):
+        return {_shared(key, known): _shared(held, known) for key, held in value.items()}
+    if isinstance(value, tuple):
+        value = tuple(_shared(element, known) for element in value)
+    # As True == 1 and (True,) == (1,), type and text are part of the key.
+    return known.setdefault((type(value), repr(value)), value)
+
 
 # These files come first, in this order, because the others use their declarations.
 _FIRST = ("types.h", "enums.h", "structs.h")
@@ -51,7 +108,7 @@ def compile_directory(directory: str) -> bytes:
     globs = list(automata)
     families = Families(_text(directory, "families.txt"), "families.txt")
     known = _known(descriptions, special, automata, families)
-    structs = records.tables(declarations.structs, sets)
+    structs = typereader.tables(declarations.structs, sets)
     details: Details = (
         [description.kept() for description in descriptions],
         {
@@ -70,7 +127,7 @@ def compile_directory(directory: str) -> bytes:
         table.build(known, globs, arguments=False, exits=False),
     )
     preamble = "\n".join(_text(directory, name) for name in _FIRST)
-    return pack.packed(
+    return packed(
         tables,
         tuple(map(_parts, automata.values())),
         details,
@@ -108,7 +165,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("usage: python -m soscope.prototypes.build DIRECTORY OUTPUT\n")
         return 2
     try:
-        pack.write(arguments[1], compile_directory(arguments[0]))
+        write(arguments[1], compile_directory(arguments[0]))
     except (FormatError, OSError) as error:
         sys.stderr.write(f"soscope: error: {error}\n")
         return 1
@@ -144,9 +201,9 @@ def _known(
     return list(known.values())
 
 
-def _failures(directory: str, known: list[table.Known]) -> dict[str, failures.Listed]:
+def _failures(directory: str, known: list[table.Known]) -> dict[str, table.Listed]:
     file = "failures.txt"
-    listed = failures.read(_text(directory, file), file)
+    listed = table.read_failures(_text(directory, file), file)
     for name in listed.keys() - {function.name for function in known}:
         raise FormatError(f"{file}: '{name}' is declared nowhere", field=name)
     return listed
@@ -164,7 +221,7 @@ def _groups(directory: str, known: list[table.Known]) -> dict[str, AutomatonPart
         return names.get(declared.get(name, layout.NONE), [])
 
     file = "groups.txt"
-    sets = groups.read(_text(directory, file), file, list(declared), also)
+    sets = table.read_groups(_text(directory, file), file, list(declared), also)
     return {name: _parts(compile_names(members)) for name, members in sets.items()}
 
 

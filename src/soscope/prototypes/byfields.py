@@ -18,8 +18,8 @@ from soscope.model.call import (
     Unpacked,
 )
 from soscope.model.image import ERROR_BITS, ERROR_NONE, is_error
-from soscope.prototypes import conversion, escape, formats, row, show
-from soscope.prototypes.argument import REST, UNKNOWN_TYPE
+from soscope.prototypes import compiled, formats, show
+from soscope.prototypes.formats import REST, UNKNOWN_TYPE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,11 +99,11 @@ class ByFields:
         fields = self._fields
         if place.decider is not None or place.is_wide:
             raise Unlike
-        if place.place == row.PLACE_FLOAT and place.how == row.SHOW_FLOAT:
+        if place.place == compiled.PLACE_FLOAT and place.how == compiled.SHOW_FLOAT:
             if place.index >= len(fields.floats):
                 raise Unlike
             return _float(place.size), fields.floats[place.index]
-        rows = {row.PLACE_INT: fields.words, row.PLACE_STACK: fields.stack}
+        rows = {compiled.PLACE_INT: fields.words, compiled.PLACE_STACK: fields.stack}
         places = rows.get(place.place, [])
         if place.show is None or place.index >= len(places):
             raise Unlike
@@ -118,11 +118,11 @@ class ByFields:
         for number, operator in place.writes or ():
             if operator == "number":
                 raise Unlike
-            if number == row.WRITES_SUCCESS:
+            if number == compiled.WRITES_SUCCESS:
                 fails = error_rule
                 continue
-            which = result if number == row.WRITES_RESULT else self._arguments[number]
-            places = [RESULT] if number == row.WRITES_RESULT else self._fields.words
+            which = result if number == compiled.WRITES_RESULT else self._arguments[number]
+            places = [RESULT] if number == compiled.WRITES_RESULT else self._fields.words
             if which is None or which.index >= len(places):
                 raise Unlike
             bits = 8 * which.size
@@ -156,7 +156,7 @@ class ByFields:
 
     def _string(self, pieces: int, own: Part, null: str | None = "nil") -> Text:
         """Return the function that prints a string; `null`: text for NULL, None: the register."""
-        limit, string = self._limit, escape.string
+        limit, string = self._limit, show.string
         text, register = own
         known: dict[bytes, str] = {}
 
@@ -181,7 +181,7 @@ class ByFields:
 
     def _written(self, where: tuple[int, int], holds: Callable[[Any], bool]) -> Part:
         place, pieces = where
-        limit, string = self._limit, escape.string
+        limit, string = self._limit, show.string
 
         def shown(of: Any, at: int) -> str:
             content = of[at + 2] if pieces == 1 else b"".join(of[at + 2 : at + 2 + pieces])
@@ -240,7 +240,7 @@ class ByFields:
             if tail is None:
                 if len(known) >= _MOST_FORMATS:
                     known.clear()
-                taken, is_complete = conversion.arguments_of(content, language)
+                taken, is_complete = formats.printf_arguments_of(content, language)
                 if integers is None:
                     tail = self._listed(taken, len(parts))
                 else:
@@ -255,13 +255,13 @@ class ByFields:
 
         return Texts(shown, many)
 
-    def _listed(self, taken: list[conversion.Taken], first: int) -> list[Part]:
+    def _listed(self, taken: list[formats.Taken], first: int) -> list[Part]:
         """Return the functions that print a format's arguments from a va_list."""
         parts: list[Part] = []
         place, pieces = self._fields.data[VALUES_ITEM]
         for number, (of, how, string, fill) in enumerate(taken):
             piece, at = divmod(number, _VALUES)
-            if how[0] == row.SHOW_LONG_DOUBLE or string == conversion.WIDE or piece >= pieces:
+            if how[0] == compiled.SHOW_LONG_DOUBLE or string == formats.WIDE or piece >= pieces:
                 return [_UNLIKE]
             part = _value(word_text(how, self._names), place, 8 * at, 8 * number), place + 2 + piece
             if string and first + number in self._fields.data:
@@ -272,21 +272,21 @@ class ByFields:
             parts.append(part)
         return parts
 
-    def _behind(self, taken: list[conversion.Taken], integers: int) -> list[Part]:
+    def _behind(self, taken: list[formats.Taken], integers: int) -> list[Part]:
         """Return the functions that print a format's arguments, as they were passed."""
         parts: list[Part] = []
         words, floats = self._fields.words, self._fields.floats
         stack = float_at = 0
         for item, (of, how, string, fill) in enumerate(taken, len(self._arguments)):
-            if how[0] == row.SHOW_LONG_DOUBLE:
+            if how[0] == compiled.SHOW_LONG_DOUBLE:
                 return [_UNLIKE]
-            if how[0] == row.SHOW_FLOAT and float_at < _FLOAT_REGISTERS:
+            if how[0] == compiled.SHOW_FLOAT and float_at < _FLOAT_REGISTERS:
                 if float_at >= len(floats):
                     return [_UNLIKE]
                 part = _float(how[1]), floats[float_at]
                 float_at += 1
             else:
-                if how[0] != row.SHOW_FLOAT and integers < _INT_REGISTERS:
+                if how[0] != compiled.SHOW_FLOAT and integers < _INT_REGISTERS:
                     places, at = words, integers
                     integers += 1
                 else:
@@ -296,7 +296,7 @@ class ByFields:
                     return [_UNLIKE]
                 part = word_text(how, self._names), places[at]
             if string and item in self._fields.data:
-                if string == conversion.WIDE:
+                if string == formats.WIDE:
                     return [_UNLIKE]
                 where, pieces = self._fields.data[item]
                 part = self._string(pieces, part, None), where
@@ -349,28 +349,28 @@ def nothing(of: Any, at: int) -> str:
     return "<void>"
 
 
-def word_text(of: row.Show, names: NamedTypes) -> Text:
+def word_text(of: compiled.Show, names: NamedTypes) -> Text:
     """Return the function that prints a number of up to eight bytes, as `names.shower(of)` does."""
     how, size, signed, _ = of
     mask, top = (1 << 8 * size) - 1, 1 << (8 * size - 1)
-    if how == row.SHOW_POINTER:
+    if how == compiled.SHOW_POINTER:
 
         def pointer(of: Any, at: int) -> str:
             value = of[at]
             return f"{value:#x}" if value else "nil"
 
         return pointer
-    if how == row.SHOW_DECIMAL and signed:
+    if how == compiled.SHOW_DECIMAL and signed:
 
         def decimal(of: Any, at: int) -> str:
             value = of[at] & mask
             return str(value - mask - 1) if value & top else str(value)
 
         return decimal
-    if how == row.SHOW_DECIMAL:
+    if how == compiled.SHOW_DECIMAL:
         return lambda of, at: str(of[at] & mask)
     shower = names.shower(of)
-    if how not in (row.SHOW_ENUM, row.SHOW_FLAGS):
+    if how not in (compiled.SHOW_ENUM, compiled.SHOW_FLAGS):
         return lambda of, at: shower(of[at])[0]
     known: dict[int, str] = {}
 

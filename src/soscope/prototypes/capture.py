@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile a described function to capture programs: what the agent captures of a call.
+"""Compile a described function to capture programs: what the agent keeps of a call.
 
-Capturing takes time in each call, so as little as possible is captured. The first integer
-register is always captured. Six registers are one fixed move. So a function that needs more than
-one register, and no program for other data, asks for six. A string that the function itself must
-read needs no pointer beside it.
+A call costs what is kept of it, so as little as possible is asked for. The first integer
+register is always kept. Ops may depend on the value of another argument.
 """
 
 from __future__ import annotations
@@ -13,25 +11,134 @@ from itertools import chain
 from re import fullmatch
 
 from soscope.errors import FormatError
-from soscope.prototypes import conditional, row
-from soscope.prototypes.conditional import Op
+from soscope.prototypes import compiled
 from soscope.prototypes.describe import DescribedArgument, Description
 from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from soscope.prototypes.compiled import Conditions
+
+
+# Ops of a capture program that run only if another argument has one of certain values.
+
+# op, arg, length, length_arg, limit, flags, item: the fields of struct sosc_op.
+Op = tuple[int, int, int, int, int, int, int]
+# Conditions, and the ops that run if all of them are true.
+Choice = tuple["Conditions", list[Op]]
+
+_MOST = 255  # words that one op can skip, at most
+_INT_SIZE = 4
+_INT_MASK = 0xFFFF_FFFF
+_WORD_MASK = 0xFFFF_FFFF_FFFF_FFFF
+
+
+def first_of(
+    choices: list[Choice], otherwise: list[Op], registers: list[tuple[int, int]]
+) -> list[Op]:
+    """Return code that runs the ops of the first choice that applies, else `otherwise`.
+
+    A choice applies if its conditions are true. `registers` has the register of each argument and
+    its size. Raises FormatError if there are too many values.
+    """
+    code = otherwise
+    later: list[Choice] = []
+    for choice in reversed(choices):
+        conditions, ops = choice
+        if not ops and (not code or (not otherwise and _excludes(conditions, later))):
+            continue
+        later.append(choice)
+        if not conditions:
+            code = ops
+            continue
+        body = [*ops, _skip(len(code))] if code else ops
+        for condition in reversed(conditions):
+            body = [*_when(condition, registers, len(body)), *body]
+        code = [*body, *code]
+    return code
+
+
+def without_ranges(ops: list[Op]) -> Iterator[Op]:
+    """Yield the ops of a program, without the ranges of values between them."""
+    at = 0
+    while at < len(ops):
+        op = ops[at]
+        yield op
+        at += 1 + (op[4] if op[0] == layout.OP_WHEN else 0)
+
+
+def _excludes(conditions: Conditions, later: list[Choice]) -> bool:
+    """Return whether these conditions exclude all later choices."""
+    if len(conditions) != 1 or conditions[0][1] != "==":
+        return False
+    number, _, values = conditions[0]
+    return all(
+        any(
+            other == number and operator == "==" and not set(others) & set(values)
+            for other, operator, others in theirs
+        )
+        for theirs, _ in later
+    )
+
+
+def _when(
+    condition: tuple[int, str, tuple[int, ...]], registers: list[tuple[int, int]], body: int
+) -> list[Op]:
+    number, operator, values = condition
+    register, size = registers[number]
+    flags = layout.OP_INT_ARG if size <= _INT_SIZE else 0
+    if operator == "&":
+        flags |= layout.OP_ANY_BIT
+        mask = 0
+        for value in values:
+            mask |= value
+        ranges = [(mask, mask)]
+    else:
+        known = _INT_MASK if flags else _WORD_MASK
+        ranges = _ranges({value & known for value in values})
+    if len(ranges) > _MOST or body > _MOST:
+        raise FormatError("too many values decide what an argument is")
+    if any(last > _INT_MASK for _, last in ranges):
+        raise FormatError("a value that decides what an argument is has more than 32 bits")
+    head = (layout.OP_WHEN, register, layout.LENGTH_LIMIT, 0, len(ranges), flags, body)
+    return [head, *(layout.OP.struct.unpack(layout.VALUES.struct.pack(*each)) for each in ranges)]
+
+
+def _skip(words: int) -> Op:
+    if words > _MOST:
+        raise FormatError("too many values decide what an argument is")
+    return layout.OP_WHEN, layout.ARG_RESULT, layout.LENGTH_LIMIT, 0, 0, 0, words
+
+
+def _ranges(values: set[int]) -> list[tuple[int, int]]:
+    """Return values as sorted ranges of adjacent values."""
+    ranges: list[tuple[int, int]] = []
+    for value in sorted(values):
+        if ranges and ranges[-1][1] == value - 1:
+            ranges[-1] = ranges[-1][0], value
+        else:
+            ranges.append((value, value))
+    return ranges
+
+
+# Compile a described function to capture programs: what the agent captures of a call.
+#
+# Capturing takes time in each call, so as little as possible is captured. The first integer
+# register is always captured. Six registers are one fixed move. So a function that needs more than
+# one register, and no program for other data, asks for six. A string that the function itself must
+# read needs no pointer beside it.
 
 RESULT = layout.ARG_RESULT
 _EXIT_WORDS = 6  # words of the entry for an exit program: SOSC_KEPT_MAX
-_STRINGS = (row.LEADS_TO_STRING, row.LEADS_TO_WIDE)
+_STRINGS = (compiled.LEADS_TO_STRING, compiled.LEADS_TO_WIDE)
 _WIDE_OPS = (layout.OP_VA_FORMAT, layout.OP_VA_SCANF, layout.OP_VECTOR)
 _FORMAT_LIMIT = 256  # bytes of a format; more than is printed, to know its arguments
 _MOST_OF_RESULT = 4096  # bytes of a structure: SOSC_BYTES_MAX
 _RESULTS = 32  # bytes: rax, rdx, xmm0, xmm1
 _RESULTS_X87 = 64  # bytes: the same, st0, st1
 _POINTER_SIZE = 8
-_INT_SIZE = 4
 _MOST_OF_STACK = layout.ARG_STACK_END - layout.ARG_STACK  # words
 
 
@@ -58,7 +165,7 @@ class CapturePrograms:
                 self.at_entry = []
         if self.at_exit:
             self.flags |= layout.FN_EXIT_PROGRAM
-        if any(op[0] in _WIDE_OPS for op in conditional.without_ranges(self.at_entry)):
+        if any(op[0] in _WIDE_OPS for op in without_ranges(self.at_entry)):
             self.flags |= layout.FN_WIDE
             self.entry_flags |= layout.FN_WIDE
 
@@ -92,28 +199,28 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
             follows.append(_follow(description, argument, number))
     follows = _with_alternatives(description, follows, _keeps_at_entry)
     for argument in arguments:
-        if argument.place == row.PLACE_INT:
-            sure = argument.follow and argument.leads == row.LEADS_TO_STRING
+        if argument.place == compiled.PLACE_INT:
+            sure = argument.follow and argument.leads == compiled.LEADS_TO_STRING
             sure = sure and not argument.unless_0 and argument.writes is None
             if argument.index and not sure:
                 words = max(words, argument.index + 1)
-        elif argument.place == row.PLACE_FLOAT:
+        elif argument.place == compiled.PLACE_FLOAT:
             floats = max(floats, argument.index + 1)
-        elif argument.place == row.PLACE_VECTOR:
+        elif argument.place == compiled.PLACE_VECTOR:
             vectors = max(vectors, argument.index + 1)
             vector_size = max(vector_size, argument.type.size)
-        elif argument.place == row.PLACE_REGISTERS:
-            for register in row.unpacked(argument.index, argument.type.size):
-                if register < row.SECOND_FLOAT:
+        elif argument.place == compiled.PLACE_REGISTERS:
+            for register in compiled.unpacked(argument.index, argument.type.size):
+                if register < compiled.SECOND_FLOAT:
                     words = max(words, register + 1)
                 else:
-                    floats = max(floats, register - row.SECOND_FLOAT + 1)
+                    floats = max(floats, register - compiled.SECOND_FLOAT + 1)
         else:
             stack = max(stack, argument.index + (argument.type.size + 7) // 8)
     if description.words:
-        named = sum(passed.place == row.PLACE_INT for passed in description.arguments)
+        named = sum(passed.place == compiled.PLACE_INT for passed in description.arguments)
         words = max(words, named + description.words)
-    if description.tail in (row.TAIL_PRINTF, row.TAIL_SCANF):
+    if description.tail in (compiled.TAIL_PRINTF, compiled.TAIL_SCANF):
         words = 6  # the values for a format; OP_FORMAT captures those elsewhere
     ops = []
     if words:
@@ -124,7 +231,7 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
         ops.append(_op(layout.OP_FLOAT, floats))
     if vectors:
         ops.append(_op(layout.OP_VECTOR, vectors, item=layout.ITEM_VECTORS, limit=vector_size))
-    if description.errno == row.ERRNO_CHANGED:
+    if description.errno == compiled.ERRNO_CHANGED:
         follows.append(_op(layout.OP_ERRNO, 0, item=layout.ITEM_ERRNO))
     return ops, follows
 
@@ -134,11 +241,11 @@ def _format(description: Description, argument: DescribedArgument, number: int) 
     flags = layout.OP_IS_READ if argument.follow else 0
     if argument.follow_named:
         flags |= layout.OP_NAMES_READ
-    if argument.leads == row.LEADS_TO_WIDE:
+    if argument.leads == compiled.LEADS_TO_WIDE:
         flags |= layout.OP_WCHAR
-    fills = description.tail.endswith(row.TAIL_SCANF)
+    fills = description.tail.endswith(compiled.TAIL_SCANF)
     code, place = layout.OP_SCANF if fills else layout.OP_FORMAT, 0
-    if description.tail.startswith(row.TAIL_LISTED):
+    if description.tail.startswith(compiled.TAIL_LISTED):
         code = layout.OP_VA_SCANF if fills else layout.OP_VA_FORMAT
         place = description.arguments[-1].index
     return [
@@ -165,7 +272,7 @@ def _exit(description: Description) -> tuple[list[Op], int]:
         _keeps_at_exit,
     )
     used: set[tuple[int, int]] = set()
-    for op in conditional.without_ranges(ops):
+    for op in without_ranges(ops):
         if op[1] != RESULT:
             used.add((op[1], layout.LENGTH_LIMIT))
         if op[2] == layout.LENGTH_PRODUCT:
@@ -176,26 +283,26 @@ def _exit(description: Description) -> tuple[list[Op], int]:
             used.add((op[3], layout.LENGTH_AT))
         if len(used) > _EXIT_WORDS:
             raise _fail(description, f"more than {_EXIT_WORDS} words are wanted at the return")
-    if description.tail.endswith(row.TAIL_SCANF):
+    if description.tail.endswith(compiled.TAIL_SCANF):
         ops.append(_op(layout.OP_FILLED, RESULT))
     result = description.result
     if result is not None:
-        if result.place == row.PLACE_FLOAT:
+        if result.place == compiled.PLACE_FLOAT:
             ops.append(_op(layout.OP_FLOAT, 1, item=RESULT))
-        elif result.place == row.PLACE_RESULT:
-            x87 = result.index == row.SECOND_X87
+        elif result.place == compiled.PLACE_RESULT:
+            x87 = result.index == compiled.SECOND_X87
             size = _RESULTS_X87 if x87 else _RESULTS
             ops.append(_op(layout.OP_RESULT, RESULT, item=RESULT, limit=size))
-        elif result.place == row.PLACE_VECTOR:
+        elif result.place == compiled.PLACE_VECTOR:
             ops.append(_op(layout.OP_VECTOR, 1, item=RESULT, limit=result.type.size))
-        elif result.place == row.PLACE_MEMORY:
+        elif result.place == compiled.PLACE_MEMORY:
             size = min(result.type.size, _MOST_OF_RESULT)
             ops.append(_op(layout.OP_BYTES, RESULT, item=RESULT, limit=size))
         elif result.leads in _STRINGS:
             flags = layout.OP_IS_READ if result.follow else 0
-            flags |= layout.OP_WCHAR if result.leads == row.LEADS_TO_WIDE else 0
+            flags |= layout.OP_WCHAR if result.leads == compiled.LEADS_TO_WIDE else 0
             ops.append(_op(layout.OP_STRING, RESULT, item=RESULT, flags=flags))
-        elif result.leads == row.LEADS_TO_STRUCT:
+        elif result.leads == compiled.LEADS_TO_STRUCT:
             size, flags = min(result.size, _MOST_OF_RESULT), layout.OP_IS_READ
             ops.append(_op(layout.OP_BYTES, RESULT, item=RESULT, limit=size, flags=flags))
         elif result.leads:
@@ -231,9 +338,9 @@ def _with_alternatives(
             for number, conditions, argument in description.others
             if number == item
         ]
-        by_item[item] = conditional.first_of(choices, by_item.get(item, []), registers)
+        by_item[item] = first_of(choices, by_item.get(item, []), registers)
     tails = [(conditions, kept(each, len(fixed))) for conditions, each in description.optionals]
-    by_item[len(fixed)] = conditional.first_of(tails, [], registers)
+    by_item[len(fixed)] = first_of(tails, [], registers)
     return [op for item in sorted(by_item) for op in by_item[item]]
 
 
@@ -261,7 +368,7 @@ def _follow(description: Description, argument: DescribedArgument, number: int) 
             flags=flags,
         )
     if argument.leads in _STRINGS:
-        if argument.leads == row.LEADS_TO_WIDE:
+        if argument.leads == compiled.LEADS_TO_WIDE:
             flags |= layout.OP_WCHAR
         how, arg = layout.LENGTH_LIMIT, 0
         if argument.most:
@@ -279,7 +386,7 @@ def _follow(description: Description, argument: DescribedArgument, number: int) 
             length_arg=arg,
             flags=flags,
         )
-    if argument.leads == row.LEADS_TO_STRING_AT:
+    if argument.leads == compiled.LEADS_TO_STRING_AT:
         flags |= layout.OP_TEXT_AT
         return _op(layout.OP_STRING, argument.index, item=number, flags=flags)
     if argument.is_text_at:
@@ -295,7 +402,10 @@ def _once_written(description: Description, argument: DescribedArgument) -> int:
     """Return the op flags for the condition under which a function has written a string."""
     flags = 0
     for number, operator in argument.writes or ():
-        if number == row.WRITES_SUCCESS and description.error_rule == layout.ERROR_INT_NEGATIVE:
+        if (
+            number == compiled.WRITES_SUCCESS
+            and description.error_rule == layout.ERROR_INT_NEGATIVE
+        ):
             flags |= layout.OP_UNLESS_NEGATIVE
         elif (
             operator == ">"
@@ -305,7 +415,7 @@ def _once_written(description: Description, argument: DescribedArgument) -> int:
             flags |= layout.OP_UNLESS_0  # of the register with the length
         else:
             raise _fail(description, f"FOLLOW of '{argument.name}', by what OUT(...) says of it")
-    if argument.leads != row.LEADS_TO_STRING or argument.length or argument.is_in_out:
+    if argument.leads != compiled.LEADS_TO_STRING or argument.length or argument.is_in_out:
         raise _fail(description, f"FOLLOW of '{argument.name}', which is no string alone")
     return flags
 
@@ -343,16 +453,16 @@ def _and_result(register: tuple[int, int], flags: int) -> tuple[int, int]:
 def _register(description: Description, name: str) -> tuple[int, int]:
     """Return an op's number for the location of the length `name`, and the op flag for its size."""
     argument = description.arguments[description.number_of(name)]
-    if argument.place not in (row.PLACE_INT, row.PLACE_STACK) or argument.type.size > 8:
+    if argument.place not in (compiled.PLACE_INT, compiled.PLACE_STACK) or argument.type.size > 8:
         raise _fail(description, f"length '{name}' is no integer")
-    if argument.place == row.PLACE_STACK and argument.index >= _MOST_OF_STACK:
+    if argument.place == compiled.PLACE_STACK and argument.index >= _MOST_OF_STACK:
         raise _fail(description, f"length '{name}' is too far up the stack")
     return _arg(argument), layout.OP_INT_LENGTH if argument.type.size == _INT_SIZE else 0
 
 
 def _arg(argument: DescribedArgument) -> int:
     """Return an op's number for the location of an argument."""
-    return argument.index + (layout.ARG_STACK if argument.place == row.PLACE_STACK else 0)
+    return argument.index + (layout.ARG_STACK if argument.place == compiled.PLACE_STACK else 0)
 
 
 def _fail(description: Description, what: str) -> FormatError:

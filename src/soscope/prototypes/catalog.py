@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from soscope.model.call import Captured, Entry, Exit, Fields, Signature
     from soscope.model.image import TracedSlot
-    from soscope.prototypes.added import Added, SourceText
-    from soscope.prototypes.argument import Argument
     from soscope.prototypes.byfields import Text, Texts
-    from soscope.prototypes.failures import Failure, Listed
+    from soscope.prototypes.compiled import FunctionRow, Structs
+    from soscope.prototypes.formats import Argument
     from soscope.prototypes.printer import Printer
-    from soscope.prototypes.row import FunctionRow, Structs
     from soscope.prototypes.show import NamedTypes
+    from soscope.prototypes.sources import Added, SourceText
+    from soscope.prototypes.table import Failure, Listed
     from soscope.select.automaton import Automaton
 
 _FILE = "prototypes.bin"
@@ -89,14 +89,14 @@ def _mtime(path: str) -> int:
 def _compile(declarations: str, cache: str) -> compiled.Compiled:
     from contextlib import suppress
 
-    from soscope.prototypes import pack
+    from soscope.prototypes import build
     from soscope.prototypes.build import compile_directory
 
     content = compile_directory(declarations)
     if not sys.dont_write_bytecode:
         # As with Python's own cache: if the file cannot be written, every start compiles again.
         with suppress(OSError):
-            pack.write(cache, content)
+            build.write(cache, content)
     return compiled.Compiled(content)
 
 
@@ -146,31 +146,31 @@ class Prototypes:
         Raises FormatError for a faulty declaration. With `refused`, errors for declarations that
         cannot be captured are added to it instead.
         """
-        from soscope.prototypes import added
+        from soscope.prototypes import sources
 
         self._load()
         if self._names is None:
             return
-        functions = added.read(
+        functions = sources.read(
             text,
             self._compiled.preamble(),
             self._names,
             self.flags,
-            before=self._users() if text.kind == added.USER else [],
+            before=self._users() if text.kind == sources.USER else [],
             refused=refused,
         )
-        trust = added.TRUST.index
+        trust = sources.TRUST.index
         for name, function in functions.items():
-            if function.known.flags and text.kind not in (added.USER, added.MANGLED):
+            if function.known.flags and text.kind not in (sources.USER, sources.MANGLED):
                 continue  # special.txt knows better than a compiler how calls of it behave
             old = self._added[name].kind if name in self._added else ""
             if not old and name in self._by_name:
-                if text.kind != added.USER and self.family(name):
+                if text.kind != sources.USER and self.family(name):
                     self._foreign.setdefault(name, function)
                     continue
-                old = added.TABLE
+                old = sources.TABLE
             # of two files of the user, the later one counts, as with most options
-            if not old or trust(text.kind) < trust(old) or (text.kind == old == added.USER):
+            if not old or trust(text.kind) < trust(old) or (text.kind == old == sources.USER):
                 self._added[name] = function
                 if "@" in name:
                     self._versioned.add(name.partition("@")[0])
@@ -178,9 +178,9 @@ class Prototypes:
         self.texts.append(text)
 
     def _users(self) -> list[SourceText]:
-        from soscope.prototypes import added
+        from soscope.prototypes import sources
 
-        return [each for each in self.texts if each.kind == added.USER]
+        return [each for each in self.texts if each.kind == sources.USER]
 
     def state(self) -> tuple[dict[str, Added], dict[str, Added], int]:
         """Return the current state of the additions, for `restore`."""
@@ -208,20 +208,20 @@ class Prototypes:
 
     def is_of(self, family: str, what: str) -> bool:
         """Return whether an image or a version with this name belongs to a family."""
-        from soscope.prototypes.treatment import FAMILIES
+        from soscope.prototypes.compiled import TREATMENT_FAMILIES
         from soscope.select.automaton import Automaton
 
         if (family, what) not in self._members:
-            parts = dict(self._compiled.families())[FAMILIES[family]]
+            parts = dict(self._compiled.families())[TREATMENT_FAMILIES[family]]
             self._members[family, what] = Automaton(*parts).matches(os.fsencode(what))
         return self._members[family, what]
 
     def source(self, name: str) -> tuple[str, str, str] | None:
-        """Return (constant of `added`, file that was read, "FILE:LINE") of a declaration, or None.
+        """Return (constant of `sources`, file that was read, "FILE:LINE") of a declaration, or None.
 
         The last is the file and line of the declaration.
         """
-        from soscope.prototypes.added import TABLE
+        from soscope.prototypes.sources import TABLE
 
         if name in self._added:
             function = self._added[name]
@@ -412,14 +412,14 @@ class Prototypes:
 
     def signature(self, name: str) -> Signature | None:
         """Return the types of a function's arguments and result, None if it is not declared."""
-        from soscope.prototypes.signatures import signature_of
+        from soscope.prototypes.describe import signature_of
 
         row = self.row(name)
         return None if row is None else signature_of(row)
 
     def treatment(self, name: str) -> int:
         """Return the layout.FN_* flags for a function in special.txt, 0 if it is not there."""
-        from soscope.prototypes.treatment import treatment_of
+        from soscope.prototypes.compiled import treatment_of
 
         flags = treatment_of(
             self._treatments(), self._compiled.automata(), name.encode(errors="replace")
@@ -428,13 +428,13 @@ class Prototypes:
 
     def errno_name(self, number: int) -> str:
         """Return the name of an error number ("ENOENT" for 2), or "errno 4095" without a name."""
-        from soscope.prototypes.errnos import ERRNOS
+        from soscope.prototypes.table import ERRNOS
 
         return ERRNOS[number][0] if number in ERRNOS else f"errno {number}"
 
     def errno_text(self, number: int) -> str:
         """Return glibc's English text for an error number."""
-        from soscope.prototypes.errnos import ERRNOS
+        from soscope.prototypes.table import ERRNOS
 
         return ERRNOS[number][1] if number in ERRNOS else f"Unknown error {number}"
 
@@ -459,12 +459,12 @@ class Prototypes:
 
     def family(self, name: str) -> str:
         """Return the family of the table's declaration, "" if it is for every library."""
-        from soscope.prototypes.treatment import FAMILIES, treatment_of
+        from soscope.prototypes.compiled import TREATMENT_FAMILIES, treatment_of
 
         if name not in self._families:
             flags = treatment_of(self._treatments(), (), os.fsencode(name))
             index = (flags & layout.FN_FAMILY) >> layout.FN_FAMILY_SHIFT
-            named = (family for family, number in FAMILIES.items() if number == index)
+            named = (family for family, number in TREATMENT_FAMILIES.items() if number == index)
             self._families[name] = next(named, "")
         return self._families[name]
 
@@ -481,7 +481,7 @@ class Prototypes:
 
     def failure(self, name: str) -> Failure | None:
         """Return how a function fails, None if that is not known."""
-        from soscope.prototypes.failures import failure_of
+        from soscope.prototypes.table import failure_of
 
         row = self.row(name)
         names = self._added[name].names if name in self._added else self._names
@@ -501,8 +501,7 @@ class Prototypes:
 
         The kind is "float", "struct" or "complex number".
         """
-        from soscope.prototypes.failures import result_kind
-        from soscope.prototypes.undeclared import RESULT_KINDS
+        from soscope.prototypes.table import RESULT_KINDS, result_kind
 
         row = self.row(name)
         return RESULT_KINDS.get(name, "") if row is None else result_kind(row)
@@ -549,7 +548,7 @@ class Prototypes:
         guessed = "" if added is None else added.guessed
         printer: Printer | None = None
         if row is not None and names is not None and guessed:
-            from soscope.prototypes.guessed import GuessedPrinter
+            from soscope.prototypes.cxx import GuessedPrinter
 
             printer = GuessedPrinter(row, names, guessed)
         elif row is not None and names is not None:

@@ -1,16 +1,170 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of C's preprocessor that declarations need: conditions, and constants by name.
-
-No file is included and no macro is expanded. `#define NAME NUMBER` defines a constant, other
-macros are ignored. The remaining text keeps its line numbers.
-"""
+"""The tokens, the constant expressions and the part of a preprocessor that C declarations need."""
 
 from __future__ import annotations
 
 import re
 
 from soscope.errors import FormatError
-from soscope.prototypes.expression import NotConstantError, value_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+# Constant expressions of C, in preprocessor conditions, enums and array sizes.
+
+_NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)[uUlL]*")
+_CHARACTER = re.compile(r"'(\\?.)'")
+_EXPRESSION_TOKEN = re.compile(
+    r"\s*([A-Za-z_]\w*|\d\w*|'\\?.'|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^~!()<>?:])"
+)
+_ESCAPES = {"\\n": 10, "\\t": 9, "\\r": 13, "\\0": 0, "\\\\": 92, "\\'": 39}
+_LEVELS = (
+    ("||",),
+    ("&&",),
+    ("|",),
+    ("^",),
+    ("&",),
+    ("==", "!="),
+    ("<", ">", "<=", ">="),
+    ("<<", ">>"),
+    ("+", "-"),
+    ("*", "/", "%"),
+)
+_MOST_BITS = 128  # limit of shifted numbers; no number of C has more bits
+_MOST_DEPTH = 64
+
+
+class NotConstantError(ValueError):
+    """The text is not a constant expression, or one that soscope does not understand."""
+
+
+def value_of(text: str, names: Callable[[str], int | None]) -> int:
+    """Return the value of the expression `text`; `names` returns the values of other constants.
+
+    Raises NotConstantError.
+    """
+    tokens: list[str] = []
+    at = 0
+    text = text.strip()
+    while at < len(text):
+        match = _EXPRESSION_TOKEN.match(text, at)
+        if match is None:
+            raise NotConstantError(f"'{text}' is no number")
+        tokens.append(match[1])
+        at = match.end()
+    parser = _Expression(tokens, names)
+    value = parser.conditional(0)
+    if parser.at != len(tokens):
+        raise NotConstantError(f"'{text}' is no number")
+    return value
+
+
+class _Expression:
+    def __init__(self, tokens: list[str], names: Callable[[str], int | None]) -> None:
+        self.tokens = tokens
+        self.names = names
+        self.at = 0
+
+    def peek(self) -> str:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def next(self) -> str:
+        token = self.peek()
+        self.at += 1
+        return token
+
+    def expect(self, token: str) -> None:
+        if self.next() != token:
+            raise NotConstantError(f"'{token}' is missing")
+
+    def conditional(self, depth: int) -> int:
+        if depth > _MOST_DEPTH:
+            raise NotConstantError("too many parentheses")
+        condition = self.binary(0, depth)
+        if self.peek() != "?":
+            return condition
+        self.next()
+        first = self.conditional(depth + 1)
+        self.expect(":")
+        other = self.conditional(depth + 1)
+        return first if condition else other
+
+    def binary(self, level: int, depth: int) -> int:
+        if level == len(_LEVELS):
+            return self.unary(depth)
+        value = self.binary(level + 1, depth)
+        while self.peek() in _LEVELS[level]:
+            operator = self.next()
+            value = _apply(operator, value, self.binary(level + 1, depth))
+        return value
+
+    def unary(self, depth: int) -> int:
+        if depth > _MOST_DEPTH:
+            raise NotConstantError("too many parentheses")
+        token = self.next()
+        if token == "(":
+            value = self.conditional(depth + 1)
+            self.expect(")")
+            return value
+        if token in ("-", "+", "~", "!"):
+            value = self.unary(depth + 1)
+            return {"-": -value, "+": value, "~": ~value, "!": int(not value)}[token]
+        return self.atom(token)
+
+    def atom(self, token: str) -> int:
+        if match := _NUMBER.fullmatch(token):
+            digits = match[1]
+            is_octal = digits.isdigit() and digits.startswith("0")
+            try:
+                return int(digits, 8 if is_octal else 0)
+            except ValueError:
+                raise NotConstantError(f"'{token}' is no number") from None
+        if match := _CHARACTER.fullmatch(token):
+            return _ESCAPES.get(match[1], ord(match[1][-1]))
+        value = self.names(token) if token else None
+        if value is None:
+            raise NotConstantError(
+                f"'{token}' is no known constant" if token else "a value is missing"
+            )
+        return value
+
+
+def _apply(operator: str, a: int, b: int) -> int:
+    if operator in ("<<", ">>") and not 0 <= b < _MOST_BITS:
+        raise NotConstantError(f"nothing is shifted by {b}")
+    if operator in ("/", "%"):
+        if not b:
+            raise NotConstantError("nothing is divided by 0")
+        quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)  # C rounds towards 0
+        return quotient if operator == "/" else a - b * quotient
+    operators: dict[str, Callable[[], int]] = {
+        "||": lambda: a or b,
+        "&&": lambda: a and b,
+        "|": lambda: a | b,
+        "^": lambda: a ^ b,
+        "&": lambda: a & b,
+        "==": lambda: a == b,
+        "!=": lambda: a != b,
+        "<": lambda: a < b,
+        ">": lambda: a > b,
+        "<=": lambda: a <= b,
+        ">=": lambda: a >= b,
+        "<<": lambda: a << b,
+        ">>": lambda: a >> b,
+        "+": lambda: a + b,
+        "-": lambda: a - b,
+        "*": lambda: a * b,
+    }
+    value = operators[operator]()
+    return int(bool(value)) if operator in ("||", "&&") else int(value)
+
+
+# The part of C's preprocessor that declarations need: conditions, and constants by name.
+#
+# No file is included and no macro is expanded. `#define NAME NUMBER` defines a constant, other
+# macros are ignored. The remaining text keeps its line numbers.
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w*)(.*)", re.DOTALL)
@@ -144,3 +298,130 @@ def _blank(match: re.Match[str]) -> str:
     """Return the replacement of a comment; strings and characters stay unchanged."""
     text = match[0]
     return text if text[0] in "\"'" else " " + "\n" * text.count("\n")
+
+
+# The tokens of a C text, and their positions in its file.
+
+_TOKEN = re.compile(
+    r"[A-Za-z_]\w*|\d\w*|\.\.\.|<<|>>|==|!=|<=|>=|&&|\|\|"
+    r"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|[^\s\w]"
+)
+_OPENING = {"(": ")", "[": "]", "{": "}"}
+# Words that compilers allow in a declaration, and whether parentheses follow.
+_DECORATION = {
+    "__extension__": False,
+    "__inline": False,
+    "__inline__": False,
+    "inline": False,
+    "extern": False,
+    "register": False,
+    "_Noreturn": False,
+    "__attribute__": True,
+    "__attribute": True,
+    "__asm__": True,
+    "__asm": True,
+    "asm": True,
+    "_Alignas": True,
+}
+_VECTOR_SIZE = ("vector_size", "__vector_size__")
+
+
+class Tokens:
+    """One pass over the tokens of one file; `constants` are the numbers that it defines."""
+
+    def __init__(self, text: str, file: str) -> None:
+        """Split a text. Raises FormatError for an unsupported condition of the preprocessor."""
+        read = Preprocessed(text, file)
+        self.constants = read.constants
+        self.text = read.text
+        self._markers = [(1, 1, file), *read.markers]
+        self.starts: list[int] = []
+        self.tokens: list[str] = []
+        for match in _TOKEN.finditer(self.text):
+            self.tokens.append(match[0])
+            self.starts.append(match.start())
+        # end markers, to look a few tokens ahead
+        self.tokens += [""] * 4
+        self.starts += [len(self.text)] * 4
+        self.at = 0
+        self.vector_size: list[str] | None = None  # argument of the last such attribute
+
+    def where(self) -> str:
+        """Return file and line of the next token."""
+        return self.place(self.at)
+
+    def place(self, token: int) -> str:
+        """Return file and line of a token; the end of a file has the line of its last token."""
+        while token and not self.tokens[token]:
+            token -= 1
+        number = self.text.count("\n", 0, self.starts[token]) + 1
+        first, line, file = [marker for marker in self._markers if marker[0] <= number][-1]
+        return f"{file}:{line + number - first}"
+
+    def fail(self, what: str) -> FormatError:
+        """Return the error `what` for the next token."""
+        return self.fault(self.at, what)
+
+    def fault(self, token: int, what: str) -> FormatError:
+        """Return the error `what` for a token."""
+        return FormatError(
+            f"{self.place(token)}: {what}", field=self.tokens[token], offset=self.starts[token]
+        )
+
+    def before(self) -> str:
+        """Return a text for the position at which something is missing."""
+        token = self.tokens[self.at]
+        return f"before '{token}'" if token else "before the end"
+
+    def accept(self, word: str) -> bool:
+        """Take the next token if it is `word`; return whether it was."""
+        if self.tokens[self.at] != word:
+            return False
+        self.at += 1
+        return True
+
+    def expect(self, word: str) -> None:
+        """Take the next token, which must be `word`. Raises FormatError."""
+        if not self.accept(word):
+            # It is missing behind the previous token, which may be on another line.
+            what = f"'{word}' expected {self.before()}"
+            raise self.fault(max(self.at - 1, 0), what)
+
+    def is_name(self) -> bool:
+        """Return whether the next token is a word."""
+        word = self.tokens[self.at]
+        return word[:1].isalpha() or word[:1] == "_"
+
+    def group(self) -> list[str]:
+        """Take a group in parentheses, brackets or braces, and return the tokens inside."""
+        opening = self.tokens[self.at]
+        if opening not in _OPENING:
+            self.expect("(")
+        self.at += 1
+        start, depth, closing = self.at, 1, _OPENING[opening]
+        while depth:
+            word = self.tokens[self.at]
+            if not word:
+                raise self.fail("unfinished parenthesis")
+            depth += (word == opening) - (word == closing)
+            self.at += 1
+        return self.tokens[start : self.at - 1]
+
+    def decoration(self) -> None:
+        """Skip words that do not matter for a call: `extern`, `inline`, attributes."""
+        while (word := self.tokens[self.at]) in _DECORATION:
+            self.at += 1
+            if _DECORATION[word]:
+                while self.is_name():  # __asm__ volatile (…)
+                    self.at += 1
+                self.attributes(self.group())
+
+    def attributes(self, words: list[str]) -> None:
+        """Store the relevant attributes in a group."""
+        for at, word in enumerate(words):
+            if word in _VECTOR_SIZE and words[at + 1 : at + 2] == ["("]:
+                end, depth = at + 2, 1
+                while depth and end < len(words):
+                    depth += (words[end] == "(") - (words[end] == ")")
+                    end += 1
+                self.vector_size = words[at + 2 : end - 1]

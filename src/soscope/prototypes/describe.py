@@ -1,19 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turn a declaration into the data for printing (row.py) and capturing (capture.py).
+"""Turn a declaration into what printing (compiled.py) and capturing (capture.py) need.
 
-places.py computes the location of each argument, records.py how a value is printed.
+Where each argument is, is the psABI's to say; the fields of structures are shown in order.
 """
 
 from __future__ import annotations
 
+from soscope.binfmt.isa.x86 import passing
 from soscope.errors import FormatError
-from soscope.prototypes import row
+from soscope.model import call
+from soscope.model.call import (
+    FLOATING,
+    INTEGER,
+    MEMORY,
+    RECORD,
+    SSE,
+    UNKNOWN,
+    WORD,
+    X87,
+    X87UP,
+    PassedType,
+    Piece,
+    Signature,
+)
+from soscope.model.call import VOID as NOTHING
+from soscope.prototypes import compiled
 from soscope.prototypes.constants import ConstantSets
 from soscope.prototypes.ctype import (
+    ARRAY,
+    COMPLEX,
+    FLOAT,
     INT,
+    LONG_DOUBLE,
     POINTER,
     STRUCT,
     VA_LIST,
+    VECTOR,
     VOID,
     Decision,
     Function,
@@ -22,11 +44,271 @@ from soscope.prototypes.ctype import (
     Struct,
     Type,
 )
-from soscope.prototypes.places import ArgumentPlaces
-from soscope.prototypes.records import how_shown, set_named, value_named
+from soscope.prototypes.typereader import how_shown, set_named, value_named
 from soscope.wire import layout
 
+# The printed fields of a structure in order, including the fields of nested structures.
+
+# For these, other machines have other bits, or the same number in another order.
+_UNLIKE = (compiled.SHOW_LONG_DOUBLE, compiled.SHOW_BITS, compiled.SHOW_COMPLEX)
+
+
+class Leaf:
+    """One field: its name in C, its offset on x86-64, its format, and its conditions."""
+
+    __slots__ = ("at", "path", "show", "when")
+
+    def __init__(self, path: str, at: int, show: compiled.Show, when: compiled.When) -> None:
+        self.path = path
+        self.at = at
+        self.show = show
+        self.when = when
+
+
+def leaves_of(name: str, structs: compiled.Structs) -> list[Leaf] | None:
+    """Return the leaves of a structure, None if machines differ in more than the layout."""
+    leaves: list[Leaf] = []
+    return leaves if _add(leaves, name, structs, "", 0, ()) else None
+
+
+def _add(
+    leaves: list[Leaf],
+    name: str,
+    structs: compiled.Structs,
+    path: str,
+    at: int,
+    when: compiled.When,
+) -> bool:
+    for number, (field, offset, show, own) in enumerate(structs.get(name, ())):
+        if field == compiled.MORE:
+            continue
+        if show[0] in _UNLIKE:
+            return False
+        moved = tuple((at + place, size, how, values) for place, size, how, values in own)
+        full = f"{path}.{field}".lstrip(".") if field else f"{path}[{number}]"
+        if show[0] == compiled.SHOW_STRUCT:
+            if show[3] not in structs:
+                return False
+            if not _add(leaves, show[3], structs, full, at + offset, when + moved):
+                return False
+        else:
+            leaves.append(Leaf(full, at + offset, show, when + moved))
+    return name in structs
+
+
+def is_whole(name: str, structs: compiled.Structs) -> bool:
+    """Return whether all fields of a structure, and of structures in it, are printed."""
+    return all(
+        field != compiled.MORE and (show[0] != compiled.SHOW_STRUCT or is_whole(show[3], structs))
+        for field, _, show, _ in structs.get(name, ())
+    )
+
+
+# Locations of arguments and results, by the System V psABI for x86-64 (3.2.3).
+#
+# Integers and pointers are in six registers, float and double in eight, structures of up to 16
+# bytes in two of either kind. long double, larger structures, and arguments for which no register
+# is left are on the stack, in words of eight bytes above the return address.
+
 _INT_REGISTERS = 6
+_FLOAT_REGISTERS = 8
+_EIGHT = 8
+_MOST_ON_STACK = 255  # words that the agent can capture
+_MOST_PIECES = 64
+_VECTORS = (16, 32, 64)  # sizes of one register in bytes
+
+
+class ArgumentPlaces:
+    """Assigns locations, argument by argument."""
+
+    __slots__ = ("floats", "integers", "stack", "structs")
+
+    def __init__(self, structs: dict[str, Struct]) -> None:
+        self.structs = structs
+        self.integers = 0
+        self.floats = 0
+        self.stack = 0
+
+    def copy(self) -> ArgumentPlaces:
+        """Return a copy of the state, for an alternative list of arguments."""
+        other = ArgumentPlaces(self.structs)
+        other.integers, other.floats, other.stack = self.integers, self.floats, self.stack
+        return other
+
+    def later(self, other: ArgumentPlaces) -> None:
+        """Continue behind the arguments of both states."""
+        self.integers = max(self.integers, other.integers)
+        self.floats = max(self.floats, other.floats)
+        self.stack = max(self.stack, other.stack)
+
+    def argument(self, of: Type) -> tuple[int, int]:
+        """Return the location of the next argument, and its index there. Raises FormatError."""
+        whole = whole_vector(of, self.structs)
+        if whole is not None:
+            return self._vector(whole)
+        if of.kind in (STRUCT, COMPLEX):
+            return self._record(of)
+        if of.kind == LONG_DOUBLE:
+            return compiled.PLACE_STACK, self._on_stack(2, 2)
+        if of.kind == FLOAT and self.floats < _FLOAT_REGISTERS:
+            self.floats += 1
+            return compiled.PLACE_FLOAT, self.floats - 1
+        if of.kind != FLOAT and self.integers < _INT_REGISTERS:
+            self.integers += 1
+            return compiled.PLACE_INT, self.integers - 1
+        return compiled.PLACE_STACK, self._on_stack(1, 1)
+
+    def result(self, of: Type) -> tuple[int, int]:
+        """Return the location of the result; one in memory uses the first integer register.
+
+        Raises FormatError.
+        """
+        whole = whole_vector(of, self.structs)
+        if whole is not None and whole.size in _VECTORS:
+            return compiled.PLACE_VECTOR, 0
+        if of.kind == FLOAT or whole is not None:
+            return compiled.PLACE_FLOAT, 0
+        if of.kind == LONG_DOUBLE:
+            return compiled.PLACE_RESULT, compiled.SECOND_X87
+        if of.kind not in (STRUCT, COMPLEX):
+            return compiled.PLACE_INT, 0
+        classes = classes_of(of, self.structs)
+        if classes == (INTEGER,):
+            return compiled.PLACE_INT, 0
+        if MEMORY in classes:
+            self.integers += 1
+            return compiled.PLACE_MEMORY, 0
+        if X87 in classes or call.COMPLEX_X87 in classes:
+            return compiled.PLACE_RESULT, compiled.SECOND_X87
+        integers = floats = 0
+        codes = []
+        for each in classes:
+            if each == INTEGER:
+                codes.append(integers)
+                integers += 1
+            else:
+                codes.append(compiled.SECOND_FLOAT + floats)
+                floats += 1
+        return compiled.PLACE_RESULT, compiled.packed(codes)
+
+    def _vector(self, of: Type) -> tuple[int, int]:
+        if self.floats == _FLOAT_REGISTERS:
+            words = of.size // _EIGHT
+            return compiled.PLACE_STACK, self._on_stack(words, words)
+        self.floats += 1
+        place = compiled.PLACE_VECTOR if of.size in _VECTORS else compiled.PLACE_FLOAT
+        return place, self.floats - 1
+
+    def _record(self, of: Type) -> tuple[int, int]:
+        classes = classes_of(of, self.structs)
+        integers, floats = classes.count(INTEGER), classes.count(SSE)
+        in_registers = (
+            integers + floats == len(classes)
+            and self.integers + integers <= _INT_REGISTERS
+            and self.floats + floats <= _FLOAT_REGISTERS
+        )
+        if not in_registers:
+            alignment = 2 if alignment_of(of, self.structs) > _EIGHT else 1
+            return compiled.PLACE_STACK, self._on_stack(-(-of.size // _EIGHT), alignment)
+        codes = []
+        for each in classes:
+            if each == INTEGER:
+                codes.append(self.integers)
+                self.integers += 1
+            else:
+                codes.append(compiled.SECOND_FLOAT + self.floats)
+                self.floats += 1
+        if classes == (INTEGER,):
+            return compiled.PLACE_INT, codes[0]
+        return compiled.PLACE_REGISTERS, compiled.packed(codes)
+
+    def _on_stack(self, words: int, alignment: int) -> int:
+        # 16-byte alignment counts from the first stack argument, which has it
+        at = self.stack + -self.stack % alignment
+        self.stack = at + words
+        if self.stack > _MOST_ON_STACK:
+            raise FormatError("more than 2 KiB of arguments")
+        return at
+
+
+def whole_vector(of: Type, structs: dict[str, Struct]) -> Type | None:
+    """Return the vector type of a type, or of a structure with only a vector; None for others.
+
+    Vectors larger than an SSE register are in AVX registers, which assumes that the compiler may
+    use AVX. Raises FormatError for vectors of a size that no register has.
+    """
+    whole: Type | None = of
+    while whole is not None and whole.kind == STRUCT:
+        fields = structs[whole.struct].fields if whole.struct in structs else []
+        whole = fields[0].type if len(fields) == 1 and fields[0].type.size == of.size else None
+    if whole is None or whole.kind != VECTOR:
+        return None
+    if whole.size != _EIGHT and whole.size not in _VECTORS:
+        raise FormatError(f"a vector of {whole.size} bytes by value")
+    return whole
+
+
+def classes_of(of: Type, structs: dict[str, Struct]) -> tuple[str, ...]:
+    """Return the classes of the eightbytes of a structure or complex number.
+
+    Raises FormatError if its fields are not known.
+    """
+    if of.kind == COMPLEX:
+        return passing.scalar_classes(call.COMPLEX, of.size, of.text)
+    if passing.is_in_memory(of.size):
+        return (MEMORY,)
+    pieces: list[Piece] = []
+    _collect(of, 0, structs, pieces)
+    classes = passing.record_classes(of.size, pieces)
+    if not classes:
+        raise FormatError(f"a '{of.text}' by value, which is empty")
+    return classes
+
+
+def alignment_of(of: Type, structs: dict[str, Struct]) -> int:
+    """Return the alignment of a structure or complex number in bytes."""
+    if of.kind == COMPLEX:
+        return of.size // 2
+    return structs[of.struct].alignment if of.struct in structs else 1
+
+
+def _collect(of: Type, base: int, structs: dict[str, Struct], pieces: list[Piece]) -> None:
+    if len(pieces) > _MOST_PIECES:
+        return
+    if of.kind == ARRAY and of.target is not None:
+        for number in range(min(of.count, 16)):
+            _collect(of.target, base + number * of.target.size, structs, pieces)
+        return
+    if of.kind == STRUCT:
+        if of.struct not in structs:
+            raise FormatError(f"'{of.text}' is not known")
+        for field in structs[of.struct].fields:
+            if field.bits is None:
+                _collect(field.type, base + field.offset, structs, pieces)
+            else:  # by its own width, in any unit
+                first, width = field.bits
+                start = base + field.offset + first // 8
+                end = base + field.offset + (first + width + 7) // 8
+                pieces.append((start, end - start, (INTEGER,), 1))
+        return
+    if of.kind == VOID:
+        return
+    kind = {
+        VECTOR: call.VECTOR,
+        FLOAT: call.FLOATING,
+        LONG_DOUBLE: call.FLOATING,
+        COMPLEX: call.COMPLEX,
+    }
+    name = "long double" if of.kind == LONG_DOUBLE else of.text
+    classes = passing.scalar_classes(kind.get(of.kind, call.WORD), of.size, name)
+    alignment = of.size // 2 if of.kind == COMPLEX else of.size
+    pieces.append((base, of.size, classes, alignment))
+
+
+# Turn a declaration into the data for printing (compiled.py) and capturing (capture.py).
+#
+# describe.py computes the location of each argument, typereader.py how a value is printed.
+
 _SMALL = 128  # bytes of a structure that is printed without an annotation
 _MOST_FOLLOWED = layout.ARG_STACK_END - layout.ARG_STACK  # words of the stack that can be followed
 _RULES = {
@@ -47,9 +329,9 @@ _SOCKET_ADDRESS = "sockaddr"
 _FOLLOWED = {"IN", "OUT", "BYTES", "LIMIT", "ELEMENTS", "STRING", "FOLLOW", "FOLLOW_UNLESS_0",
              "DESCRIPTORS"}  # fmt: skip
 _DESCRIPTORS = 1024  # FD_SETSIZE
-_FOLLOWED_RESULTS = (row.LEADS_TO_STRING, row.LEADS_TO_WIDE, row.LEADS_TO_STRUCT)
+_FOLLOWED_RESULTS = (compiled.LEADS_TO_STRING, compiled.LEADS_TO_WIDE, compiled.LEADS_TO_STRUCT)
 _MOST_ELEMENTS = 8  # elements captured if a parameter has their number
-_GUESSES = (row.GUESSED_RESULT, row.GUESSED_ALL)
+_GUESSES = (compiled.GUESSED_RESULT, compiled.GUESSED_ALL)
 
 
 class DescribedArgument:
@@ -90,13 +372,13 @@ class DescribedArgument:
         self.type = of
         self.place = place
         self.index = index
-        self.show: row.Show = (row.SHOW_WORD, 8, False, "")
-        self.leads = row.LEADS_NOWHERE
-        self.target: row.Show | None = None
+        self.show: compiled.Show = (compiled.SHOW_WORD, 8, False, "")
+        self.leads = compiled.LEADS_NOWHERE
+        self.target: compiled.Show | None = None
         self.count = 0
         self.counted_by: int | None = None
         self.size = 0
-        self.writes: row.Writes = None
+        self.writes: compiled.Writes = None
         self.is_in_out = False
         self.is_text_at = False
         self.follow = False
@@ -107,7 +389,7 @@ class DescribedArgument:
         self.length: list[str] = []
         self.most: list[str] = []
 
-    def kept(self) -> row.ArgumentRow:
+    def kept(self) -> compiled.ArgumentRow:
         """Return the data for printing."""
         return (
             self.type.text,
@@ -157,7 +439,7 @@ class Description:
         self.error_rule = self._error_rule()
         self.errno = self._errno()
 
-    def kept(self) -> row.FunctionRow:
+    def kept(self) -> compiled.FunctionRow:
         """Return the row for the compiled file."""
         optionals = tuple(
             (conditions, tuple(argument.kept() for argument in arguments))
@@ -210,12 +492,14 @@ class Description:
             raise self._fail(f"FOLLOW of '{argument.name}', which leads nowhere")
         argument.format = words["FORMAT"][0] if "FORMAT" in words else ""
         argument.follow_named = "FOLLOW_NAMED" in words
-        if argument.follow_named and not (argument.follow and argument.format == row.TAIL_PRINTF):
+        if argument.follow_named and not (
+            argument.follow and argument.format == compiled.TAIL_PRINTF
+        ):
             raise self._fail(f"FOLLOW_NAMED of '{argument.name}', which is no printf format")
-        if argument.leads and argument.place == row.PLACE_STACK and index >= _MOST_FOLLOWED:
+        if argument.leads and argument.place == compiled.PLACE_STACK and index >= _MOST_FOLLOWED:
             if not _FOLLOWED.isdisjoint(words):
                 raise self._fail(f"'{argument.name}' is too far up the stack to be followed")
-            argument.leads = row.LEADS_NOWHERE
+            argument.leads = compiled.LEADS_NOWHERE
         return argument
 
     def _fill(
@@ -232,7 +516,7 @@ class Description:
         if "POINTER" in words or target is None:
             return
         if "CXX_STRING" in words:
-            argument.leads = row.LEADS_TO_BYTES
+            argument.leads = compiled.LEADS_TO_BYTES
             argument.is_text_at = True
             return
         follow = "OUT" in words or "IN" in words or (not is_result and self._is_const(target))
@@ -241,24 +525,24 @@ class Description:
         is_text = target.kind == INT and (is_bytes or target.text == "wchar_t")
         is_text &= "ELEMENTS" not in words
         if argument.length and target.text != f"struct {_SOCKET_ADDRESS}":
-            argument.leads = row.LEADS_TO_BYTES
+            argument.leads = compiled.LEADS_TO_BYTES
         elif is_text and (is_result or target.is_const or "STRING" in words or follow):
-            argument.leads = row.LEADS_TO_STRING if is_bytes else row.LEADS_TO_WIDE
+            argument.leads = compiled.LEADS_TO_STRING if is_bytes else compiled.LEADS_TO_WIDE
         elif follow and "SIGNALS" in target.words:
-            argument.leads = row.LEADS_TO_STRUCT
+            argument.leads = compiled.LEADS_TO_STRUCT
             argument.target = self._show(target, target.words)
             argument.size = argument.target[1]
         elif follow and "DESCRIPTORS" in words:
-            argument.leads = row.LEADS_TO_DESCRIPTORS
+            argument.leads = compiled.LEADS_TO_DESCRIPTORS
             argument.size = _DESCRIPTORS // 8
         elif follow and target.kind == STRUCT:
             self._fill_struct(argument, target)
             if "FIELDS_BY" in words:
                 self._fill_fields(argument, target, words["FIELDS_BY"][0])
         elif follow and "STRING" in words and target.kind == POINTER:
-            argument.leads = row.LEADS_TO_STRING_AT
+            argument.leads = compiled.LEADS_TO_STRING_AT
         elif follow and target.kind != VOID:
-            argument.leads = row.LEADS_TO_VALUES
+            argument.leads = compiled.LEADS_TO_VALUES
             argument.target = self._show(target, {**target.words, **words})
             argument.size = target.size
             argument.count = 1
@@ -275,26 +559,26 @@ class Description:
     def _fill_struct(self, argument: DescribedArgument, target: Type) -> None:
         name = target.struct
         if name == _SOCKET_ADDRESS:
-            argument.leads = row.LEADS_TO_SOCKET
+            argument.leads = compiled.LEADS_TO_SOCKET
             # struct sockaddr_un if the length is known, else struct sockaddr_in6
             argument.size = 110 if argument.length else 28
             return
         if name not in self._structs:
             raise self._fail(f"'{target.text}' is not in structs.h")
         struct = self._structs[name]
-        argument.leads = row.LEADS_TO_STRUCT
-        argument.target = (row.SHOW_STRUCT, struct.shown_size, False, name)
+        argument.leads = compiled.LEADS_TO_STRUCT
+        argument.target = (compiled.SHOW_STRUCT, struct.shown_size, False, name)
         argument.size = struct.shown_size
 
     def _fill_fields(self, argument: DescribedArgument, target: Type, format_: str) -> None:
         names = [parameter.name for parameter in self.function.parameters]
         if format_ not in names:
             raise self._fail(f"'{format_}' is no parameter")
-        argument.leads = row.LEADS_TO_FIELDS
+        argument.leads = compiled.LEADS_TO_FIELDS
         detail = f"{target.struct}:{names.index(format_)}"
-        argument.target = (row.SHOW_STRUCT, target.size, False, detail)
+        argument.target = (compiled.SHOW_STRUCT, target.size, False, detail)
 
-    def _show(self, of: Type, words: dict[str, list[str]]) -> row.Show:
+    def _show(self, of: Type, words: dict[str, list[str]]) -> compiled.Show:
         enum = words.get("ENUM", [])
         try:
             if enum[1:2] == [","]:
@@ -303,7 +587,7 @@ class Description:
                 if enum[2] not in names:
                     raise self._fail(f"'{enum[2]}' is no parameter")
                 detail = f"{set_named(enum[0], self._sets.enums)}:{names.index(enum[2])}"
-                return row.SHOW_BY, of.size, of.signed, detail
+                return compiled.SHOW_BY, of.size, of.signed, detail
             return how_shown(of, words, self._sets, self._structs)
         except FormatError as error:
             raise self._fail(error.message) from None
@@ -319,22 +603,22 @@ class Description:
 
     def _fill_elements(self, argument: DescribedArgument, parameter: Parameter) -> None:
         """Set the number of the argument that has the number of elements at `argument`."""
-        if argument.leads == row.LEADS_TO_DESCRIPTORS:
+        if argument.leads == compiled.LEADS_TO_DESCRIPTORS:
             argument.counted_by = self._count(argument, parameter.words["DESCRIPTORS"])
         if "ELEMENTS" not in parameter.words:
             return
         argument.counted_by = self._count(argument, parameter.words["ELEMENTS"])
         self._fill_several(argument)
-        if argument.leads != row.LEADS_TO_VALUES:
+        if argument.leads != compiled.LEADS_TO_VALUES:
             raise self._fail(f"ELEMENTS of '{argument.name}', which leads to no numbers")
         argument.count = _MOST_ELEMENTS
 
     def _fill_several(self, argument: DescribedArgument) -> None:
         """Make a pointer to a structure a pointer to an array of structures."""
         of = argument.type.target
-        if argument.leads == row.LEADS_TO_STRUCT and of is not None and of.kind == STRUCT:
-            argument.leads = row.LEADS_TO_VALUES
-            argument.target = (row.SHOW_STRUCT, of.size, False, of.struct)
+        if argument.leads == compiled.LEADS_TO_STRUCT and of is not None and of.kind == STRUCT:
+            argument.leads = compiled.LEADS_TO_VALUES
+            argument.target = (compiled.SHOW_STRUCT, of.size, False, of.struct)
             argument.size = of.size
 
     def _count(self, argument: DescribedArgument, words: list[str]) -> int:
@@ -342,19 +626,21 @@ class Description:
         if words == ["result"]:
             if self.function.result.kind != INT or argument.writes is None or argument.is_in_out:
                 raise self._fail(f"ELEMENTS(result) of '{argument.name}', which is not OUT alone")
-            return ~row.BY_RESULT
+            return ~compiled.BY_RESULT
         number = self.number_of(" ".join(words))
-        if self.arguments[number].place != row.PLACE_INT:
+        if self.arguments[number].place != compiled.PLACE_INT:
             raise self._fail(f"the number of '{argument.name}' is not in an integer register")
         return number
 
-    def _other(self, number: int, other: Optional) -> tuple[int, row.Conditions, DescribedArgument]:
+    def _other(
+        self, number: int, other: Optional
+    ) -> tuple[int, compiled.Conditions, DescribedArgument]:
         """Return the type of argument `number` under a condition; it stays in the same register."""
         parameter, place = other.parameters[0], self.arguments[number]
         behind, self._places = self._places, self._places.copy()
         argument = self._argument(parameter)
         self._places = behind
-        if place.place != row.PLACE_INT or parameter.type.kind not in (INT, POINTER):
+        if place.place != compiled.PLACE_INT or parameter.type.kind not in (INT, POINTER):
             raise self._fail(f"AS of '{place.name}', which is not in an integer register")
         argument.place, argument.index = place.place, place.index
         self._fill(argument, {**parameter.type.words, **parameter.words}, is_result=False)
@@ -364,7 +650,7 @@ class Description:
 
     # ---- the rest of a function
 
-    def _writes(self, name: str, tokens: list[str]) -> row.Writes:
+    def _writes(self, name: str, tokens: list[str]) -> compiled.Writes:
         """Return the conditions in OUT(...) under which a call has written the data at `name`."""
         terms = " ".join(tokens).split(",")
         if not tokens:
@@ -379,24 +665,24 @@ class Description:
         if words == ["success"]:
             if "FAILS" not in self.function.words:
                 raise self._fail(f"OUT(success) of '{name}', but nothing says when it FAILS")
-            return row.WRITES_SUCCESS, ""
+            return compiled.WRITES_SUCCESS, ""
         operator = "".join(words[1:-1])
         if len(words) < 3 or (operator not in _COMPARISONS):
             raise self._fail(f"OUT({' '.join(words)}) of '{name}' is not understood")
         if words[-1] == "NAN" and words[0] == "result" and operator == "!=":
-            return row.WRITES_RESULT, "number"
+            return compiled.WRITES_RESULT, "number"
         if words[-1] not in _ZEROS:
             raise self._fail(f"OUT of '{name}' compares with '{words[-1]}', not with 0 or NULL")
         if words[0] == "result":
             if self.function.result.kind not in (INT, POINTER):
                 raise self._fail(f"OUT of '{name}': the result is no integer")
-            return row.WRITES_RESULT, operator
+            return compiled.WRITES_RESULT, operator
         number = self.number_of(words[0])
-        if self.arguments[number].place != row.PLACE_INT:
+        if self.arguments[number].place != compiled.PLACE_INT:
             raise self._fail(f"OUT of '{name}': '{words[0]}' is not in an integer register")
         return number, operator
 
-    def _optionals(self) -> list[tuple[row.Conditions, list[DescribedArgument]]]:
+    def _optionals(self) -> list[tuple[compiled.Conditions, list[DescribedArgument]]]:
         # All alternatives begin in the same register.
         start, furthest = self._places, self._places.copy()
         alternatives = []
@@ -410,11 +696,11 @@ class Description:
         self._places = furthest
         return alternatives
 
-    def _conditions(self, conditions: list[Decision]) -> row.Conditions:
+    def _conditions(self, conditions: list[Decision]) -> compiled.Conditions:
         rows = []
         for condition in conditions:
             number = self.number_of(condition.name)
-            if self.arguments[number].place != row.PLACE_INT:
+            if self.arguments[number].place != compiled.PLACE_INT:
                 raise self._fail(f"'{condition.name}' is not in an integer register")
             values = tuple(map(self._constant, condition.values))
             rows.append((number, condition.operator, values))
@@ -429,30 +715,30 @@ class Description:
     def _tail(self) -> tuple[str, int]:
         function = self.function
         formats = [argument.format for argument in self.arguments if argument.format]
-        if formats and formats[0] not in (row.TAIL_PRINTF, row.TAIL_SCANF):
+        if formats and formats[0] not in (compiled.TAIL_PRINTF, compiled.TAIL_SCANF):
             raise self._fail(f"FORMAT({formats[0]}) is not known")
         if not function.variadic:
-            return (self._listed(formats[0]) if formats else row.TAIL_NONE), 0
+            return (self._listed(formats[0]) if formats else compiled.TAIL_NONE), 0
         if formats:
-            if any(argument.place != row.PLACE_INT for argument in self.arguments):
+            if any(argument.place != compiled.PLACE_INT for argument in self.arguments):
                 raise self._fail("FORMAT behind arguments that are not in integer registers")
             return formats[0], 0
         if "WORDS" in function.words:
             count = int(function.words["WORDS"][0])
-            named = sum(argument.place == row.PLACE_INT for argument in self.arguments)
+            named = sum(argument.place == compiled.PLACE_INT for argument in self.arguments)
             if named + count > _INT_REGISTERS:
                 raise self._fail("more WORDS than registers")
-            return f"{row.TAIL_WORDS}{count}", count
-        return (row.TAIL_NONE if self.optionals else row.TAIL_OPEN), 0
+            return f"{compiled.TAIL_WORDS}{count}", count
+        return (compiled.TAIL_NONE if self.optionals else compiled.TAIL_OPEN), 0
 
     def _listed(self, language: str) -> str:
         """Return the tail of a function whose format is followed by a va_list."""
         last = self.arguments[-1]
         if VA_LIST not in last.type.words:
             raise self._fail("FORMAT of a function without '...' and without a va_list at its end")
-        if not self.arguments[-2].format or last.place != row.PLACE_INT:
+        if not self.arguments[-2].format or last.place != compiled.PLACE_INT:
             raise self._fail("FORMAT is not right in front of the va_list, or too far behind")
-        return row.TAIL_LISTED + language
+        return compiled.TAIL_LISTED + language
 
     def _result(self) -> DescribedArgument | None:
         of = self.function.result
@@ -486,7 +772,56 @@ class Description:
         return rule
 
     def _errno(self) -> str:
-        where = self.function.words.get("ERRNO", [row.ERRNO_OWN])[0]
-        if where not in (row.ERRNO_OWN, row.ERRNO_CHANGED, row.ERRNO_RESULT, row.ERRNO_NONE):
+        where = self.function.words.get("ERRNO", [compiled.ERRNO_OWN])[0]
+        if where not in (
+            compiled.ERRNO_OWN,
+            compiled.ERRNO_CHANGED,
+            compiled.ERRNO_RESULT,
+            compiled.ERRNO_NONE,
+        ):
             raise self._fail(f"ERRNO({where}) is not known")
         return where
+
+
+# The types of a declared function, from its row for printing.
+
+
+def signature_of(of: compiled.FunctionRow) -> Signature:
+    """Return the types of one function."""
+    _, arguments, optionals, tail, result, *_ = of
+    is_listed = tail.startswith(compiled.TAIL_LISTED)
+    is_words = tail.startswith(compiled.TAIL_WORDS)
+    return Signature(
+        tuple(map(_passed, arguments)),
+        PassedType("void", NOTHING) if result is None else _passed(result),
+        is_variadic=bool(optionals or (tail and not is_listed)),
+        tails=tuple(tuple(map(_passed, optional[-1])) for optional in optionals),
+        words=int(tail.removeprefix(compiled.TAIL_WORDS)) if is_words else 0,
+    )
+
+
+def _passed(argument: compiled.ArgumentRow) -> PassedType:
+    text, place, _, (how, size, *_), *_ = argument
+    if how == compiled.SHOW_FLOAT:
+        return PassedType(text, FLOATING, size, (SSE,))
+    if how == compiled.SHOW_LONG_DOUBLE:
+        return PassedType(text, FLOATING, size, (X87, X87UP))
+    if how == compiled.SHOW_STRUCT:
+        # in one register, or unknown
+        is_word = size <= 8 and place in (compiled.PLACE_INT, compiled.PLACE_STACK)
+        return PassedType(text, RECORD if is_word else UNKNOWN, size, (INTEGER,) * is_word)
+    if size not in (1, 2, 4, 8):
+        return PassedType(text, UNKNOWN, size)
+    return PassedType(text, WORD, size, (INTEGER,))
+
+
+# Integers that have 64 bits even on 32-bit machines, by the names of their types.
+#
+# A compiled prototype has sizes of x86-64, on which `long` has 64 bits, too.
+
+_WIDE = ("long long", "64", "loff_t", "quad", "intmax_t", "curl_off_t", "lzma_vli")
+
+
+def is_wide(of: str) -> bool:
+    """Return whether a type, or a pointer's target, is a 64-bit integer on every machine."""
+    return any(word in of for word in _WIDE)

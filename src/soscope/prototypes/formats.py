@@ -1,44 +1,124 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arguments that a format of scanf takes, and the data that a call has stored there.
-
-The agent parses formats by the same rules (scanf.c), and numbers the captured data in the same
-order.
-"""
+"""What the formats of printf and scanf say about the arguments behind them."""
 
 from __future__ import annotations
 
 from soscope.model.call import DATA_NULL, DATA_TRUNCATED, DATA_UNREADABLE
-from soscope.prototypes import row, show
-from soscope.prototypes.argument import Argument, string_argument, wide_argument
+from soscope.model.image import Record
+from soscope.prototypes import compiled, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.prototypes.show import NamedTypes
 
 
+# One argument or result, formatted for printing.
+
+UNKNOWN_TYPE = "?"
+REST = "..."
+
+
+class Argument(Record):
+    """`name` of the parameter, `type` as C writes it ("?" for a guessed word), `text` and `value`.
+
+    All these are for the value that was passed. `out` is the same for the data that the call has
+    written where the argument points, None if it has written nothing. `shown` is the text for
+    both in a line of a trace.
+
+    `name` is "" if there is none. `value` is the number, the string (UTF-8; other bytes as
+    hexadecimal escapes), or None if there is no single value. `is_address` tells that the number
+    is an address. `guess` tells that the type is not declared. If a variadic call has further
+    arguments behind the last known one, type and text are "...". For a string, `cut` tells that
+    `value` is only its beginning. `data` are the bytes behind `value`, None if it is not a string
+    of bytes.
+    """
+
+    __slots__ = (
+        "cut",
+        "data",
+        "guess",
+        "is_address",
+        "name",
+        "out",
+        "shown",
+        "text",
+        "type",
+        "value",
+    )
+
+    def __init__(
+        self,
+        of: str,
+        text: str,
+        value: float | str | None,
+        *,
+        cut: bool = False,
+        data: bytes | None = None,
+        is_address: bool = False,
+        guess: bool = False,
+    ) -> None:
+        self.name = ""
+        self.type = of
+        self.text = text
+        self.value = value
+        self.cut = cut
+        self.data = data
+        self.is_address = is_address
+        self.guess = guess
+        self.out: Argument | None = None
+        self.shown = text
+
+    @property
+    def told(self) -> Argument:
+        """The last state of the argument: `out` if there is one, else the argument itself."""
+        return self.out or self
+
+    def marked(self, mark: str) -> None:
+        """Add `mark` to the end of its texts."""
+        self.text += mark
+        self.shown += mark
+
+
+def string_argument(of: str, data: bytes, limit: int, *, cut: bool = False) -> Argument:
+    """Return an argument for the string `data`."""
+    text = show.string(data, limit, cut=cut)
+    return Argument(of, text, show.escaped_value(data), cut=cut, data=data)
+
+
+def wide_argument(of: str, data: bytes, limit: int, *, cut: bool = False) -> Argument:
+    """Return an argument for the wide string `data`."""
+    text, value = show.wide_string(data, limit, cut=cut)
+    return Argument(of, text, value, cut=text.endswith("..."))
+
+
+# The arguments that a format of scanf takes, and the data that a call has stored there.
+#
+# The agent parses formats by the same rules (scanf.c), and numbers the captured data in the same
+# order.
+
 # Kind of data at an argument's target (row.LEADS_TO_), and the format of a number.
-Fill = tuple[str, row.Show]
+Fill = tuple[str, compiled.Show]
 # The type of the argument as C writes it, and the data at its target, None if not known.
 Filled = tuple[str, Fill | None]
 
 _DIGITS = b"0123456789"
-_FLAGS = b"*'I"
+_SCANF_FLAGS = b"*'I"
 _INTEGERS = {b"hh": 1, b"h": 2, b"": 4} | dict.fromkeys((b"l", *b"ll L q j z t".split()), 8)
 _NAMES = {1: "char", 2: "short", 4: "int", 8: "long"}
-_LONGEST = (b"hh", b"ll", b"h", b"l", b"L", b"q", b"j", b"z", b"t")
+_LONGEST_SCANF = (b"hh", b"ll", b"h", b"l", b"L", b"q", b"j", b"z", b"t")
 _REALS = {b"": ("float", 4), b"l": ("double", 8)}
-_HOWS = {b"o": row.SHOW_OCTAL, b"x": row.SHOW_HEX, b"X": row.SHOW_HEX}
-_LONG_DOUBLE: row.Show = (row.SHOW_LONG_DOUBLE, 16, True, "")
-_POINTER: row.Show = (row.SHOW_POINTER, 8, False, "")
-_TEXT: row.Show = (row.SHOW_TEXT, 0, False, "")
+_HOWS = {b"o": compiled.SHOW_OCTAL, b"x": compiled.SHOW_HEX, b"X": compiled.SHOW_HEX}
+_LONG_DOUBLE: compiled.Show = (compiled.SHOW_LONG_DOUBLE, 16, True, "")
+_POINTER: compiled.Show = (compiled.SHOW_POINTER, 8, False, "")
+_TEXT: compiled.Show = (compiled.SHOW_TEXT, 0, False, "")
 _UNKNOWN: Filled = ("void *", None)
-_LEADS_AT = {False: row.LEADS_TO_STRING_AT, True: row.LEADS_TO_WIDE_AT}
-_LEADS = {False: row.LEADS_TO_STRING, True: row.LEADS_TO_WIDE}
+_LEADS_AT = {False: compiled.LEADS_TO_STRING_AT, True: compiled.LEADS_TO_WIDE_AT}
+_LEADS = {False: compiled.LEADS_TO_STRING, True: compiled.LEADS_TO_WIDE}
 _MOST_POSITIONS = 64
 _X87 = 10  # bytes of a long double's 16 that are used
 
 
-def arguments_of(text: bytes) -> tuple[list[Filled], bool]:
+def scanf_arguments_of(text: bytes) -> tuple[list[Filled], bool]:
     """Return the arguments that the format `text` takes, and whether all of it was understood.
 
     The list ends at an unknown conversion. An argument that the format skips, before others that
@@ -86,13 +166,13 @@ class _ScanConversion:
             if not self.position:
                 return
         if not int(width or b"0"):
-            while self._next() and self._next() in _FLAGS:
+            while self._next() and self._next() in _SCANF_FLAGS:
                 self.is_suppressed |= self._next() == b"*"
                 self.at += 1
             self._number()
         is_allocated = self._next() == b"m"
         self.at += is_allocated
-        size = next((each for each in _LONGEST if text.startswith(each, self.at)), b"")
+        size = next((each for each in _LONGEST_SCANF if text.startswith(each, self.at)), b"")
         self.at += len(size)
         letter = self._next()
         self.at += 1
@@ -137,9 +217,9 @@ def _number_of(letter: bytes, size: bytes) -> Filled | None:
     if not letter:
         return None
     if letter in b"din":
-        return f"{_NAMES[width]} *", _value((row.SHOW_DECIMAL, width, True, ""))
+        return f"{_NAMES[width]} *", _value((compiled.SHOW_DECIMAL, width, True, ""))
     if letter in b"ouxXb":
-        how = _HOWS.get(letter, row.SHOW_DECIMAL)
+        how = _HOWS.get(letter, compiled.SHOW_DECIMAL)
         return f"unsigned {_NAMES[width]} *", _value((how, width, False, ""))
     if letter == b"p":
         return "void **", _value(_POINTER)
@@ -148,12 +228,12 @@ def _number_of(letter: bytes, size: bytes) -> Filled | None:
             return "long double *", _value(_LONG_DOUBLE)
         if size in _REALS:
             name, width = _REALS[size]
-            return f"{name} *", _value((row.SHOW_FLOAT, width, True, ""))
+            return f"{name} *", _value((compiled.SHOW_FLOAT, width, True, ""))
     return None
 
 
-def _value(how: row.Show) -> Fill:
-    return row.LEADS_TO_VALUES, how
+def _value(how: compiled.Show) -> Fill:
+    return compiled.LEADS_TO_VALUES, how
 
 
 def stored(
@@ -168,16 +248,131 @@ def stored(
         return None
     leads, how = fill
     cut = bool(flags & DATA_TRUNCATED)
-    if leads == row.LEADS_TO_VALUES:
-        if how[0] == row.SHOW_LONG_DOUBLE and len(content) == _X87:
+    if leads == compiled.LEADS_TO_VALUES:
+        if how[0] == compiled.SHOW_LONG_DOUBLE and len(content) == _X87:
             content = content.ljust(how[1], b"\0")
         if cut or len(content) != how[1]:
             return None
         return Argument(of, *show.values(content, how, names))
-    if leads in (row.LEADS_TO_WIDE, row.LEADS_TO_WIDE_AT):
+    if leads in (compiled.LEADS_TO_WIDE, compiled.LEADS_TO_WIDE_AT):
         argument = wide_argument(of, content, limit, cut=cut)
     else:
         argument = string_argument(of, content, limit, cut=cut)
     if leads in _LEADS_AT.values():
         argument.text = argument.shown = f"[{argument.text}]"
     return argument
+
+
+# The arguments that a format of printf or scanf takes.
+#
+# For each argument: how it is passed and printed (row.Show), or that it is a string. The agent
+# numbers the strings that it captures in the same order (item = number of the argument in the call,
+# `*` included). The details of scanf are in formats.py.
+
+STRING = "string"
+WIDE = "wide"
+
+_PRINTF_FLAGS = b"-+ #0'I"
+_SIZES = {b"hh": 1, b"h": 2, b"": 4, b"l": 8, b"ll": 8, b"q": 8, b"L": 8, b"j": 8, b"z": 8, b"t": 8}
+_LONGEST_PRINTF = (b"hh", b"ll", b"h", b"l", b"q", b"L", b"j", b"z", b"Z", b"t")
+
+_INT: compiled.Show = (compiled.SHOW_DECIMAL, 4, True, "")
+# type as C writes it, how it is printed, STRING or WIDE if it is a string, what the call fills in
+# at its target
+Taken = tuple[str, compiled.Show, str, Fill | None]
+_STAR: Taken = ("int", _INT, "", None)
+
+
+def printf_arguments_of(text: bytes, language: str) -> tuple[list[Taken], bool]:
+    """Return the arguments that the format `text` takes, and whether all of it was understood.
+
+    `language` is "printf" or "scanf". The list ends at an unknown conversion, and at an argument
+    of printf that is given by position.
+    """
+    if language == compiled.TAIL_SCANF:
+        filled, complete = scanf_arguments_of(text)
+        return [(of, _POINTER, "", fill) for of, fill in filled], complete
+    taken: list[Taken] = []
+    at = 0
+    while (at := text.find(b"%", at)) >= 0:
+        at += 1
+        if text[at : at + 1] == b"%":
+            at += 1
+            continue
+        conversion = _Conversion(text, at)
+        if not conversion.known:
+            return taken, False
+        taken += conversion.taken
+        at = conversion.end
+    return taken, True
+
+
+class _Conversion:
+    """One conversion, from behind its `%` to `end`."""
+
+    def __init__(self, text: bytes, at: int) -> None:
+        self.text = text
+        self.at = at
+        self.taken: list[Taken] = []
+        self.printf_width()
+        size = next(
+            (modifier for modifier in _LONGEST_PRINTF if text.startswith(modifier, self.at)), b""
+        )
+        self.at += len(size)
+        letter = text[self.at : self.at + 1]
+        self.at += 1
+        self.end = self.at
+        self.known = bool(letter) and self.take(letter, size)
+
+    def skip(self, members: bytes) -> None:
+        while self.text[self.at : self.at + 1] and self.text[self.at] in members:
+            self.at += 1
+
+    def printf_width(self) -> None:
+        self.skip(_PRINTF_FLAGS)
+        self.width()
+        if self.text[self.at : self.at + 1] == b".":
+            self.at += 1
+            self.width()
+
+    def width(self) -> None:
+        if self.text[self.at : self.at + 1] == b"*":
+            self.at += 1
+            self.taken.append(_STAR)
+        self.skip(_DIGITS)  # "1$" stays in front of the letter, so it is unknown
+
+    def take(self, letter: bytes, size: bytes) -> bool:
+        """Add the argument for the letter; return whether the letter is known."""
+        if letter == b"m":
+            return True
+        if letter in b"di":
+            width = _SIZES.get(size, 8)
+            self.add(_NAMES[width], (compiled.SHOW_DECIMAL, width, True, ""))
+        elif letter in b"ouxX":
+            width = _SIZES.get(size, 8)
+            how = {b"o": compiled.SHOW_OCTAL, b"u": compiled.SHOW_DECIMAL}.get(
+                letter, compiled.SHOW_HEX
+            )
+            self.add(f"unsigned {_NAMES[width]}", (how, width, False, ""))
+        elif letter in b"eEfFgGaA":
+            if size == b"L":
+                self.add("long double", (compiled.SHOW_LONG_DOUBLE, 16, True, ""))
+            else:
+                self.add("double", (compiled.SHOW_FLOAT, 8, True, ""))
+        elif letter in b"cC":
+            wide = letter == b"C" or size == b"l"
+            how = compiled.SHOW_WCHAR if wide else compiled.SHOW_CHAR
+            # An int that is converted to unsigned char.
+            self.add("wint_t" if wide else "int", (how, 4 if wide else 1, False, ""))
+        elif letter in b"sS":
+            wide = letter == b"S" or size == b"l"
+            of = "const wchar_t *" if wide else "const char *"
+            self.add(of, _POINTER, WIDE if wide else STRING)
+        elif letter in b"pn":
+            self.add("void *", _POINTER)
+        else:
+            return False
+        return True
+
+    def add(self, of: str, how: compiled.Show, string: str = "") -> None:
+        self.taken.append((of, how, string, None))

@@ -1,24 +1,197 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print single numbers and the data at pointers."""
+"""Show single numbers, strings, times, and what pointers lead to."""
 
 from __future__ import annotations
 
-from math import isfinite
+from math import isfinite, ldexp
 from struct import pack, unpack_from
 
-from soscope.prototypes import escape, row
+from soscope.prototypes import compiled
 from soscope.prototypes.constants import flag_text
-from soscope.prototypes.longdouble import long_double
 
-TYPE_CHECKING = False  # importing collections.abc takes longer than the rest of this package
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+
+# Bytes as C string and character literals, as ltrace prints them.
+
+_NAMED = {
+    7: r"\a",
+    8: r"\b",
+    9: r"\t",
+    10: r"\n",
+    11: r"\v",
+    12: r"\f",
+    13: r"\r",
+    92: r"\\",
+}
+# Always three octal digits, because a digit may follow.
+_BYTES = [
+    _NAMED.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in range(256)
+]
+_IN_STRING = list(_BYTES)
+_IN_STRING[34] = '\\"'
+_IN_CHAR = list(_BYTES)
+_IN_CHAR[39] = "\\'"
+_IN_CHAR[0] = r"\0"
+_WIDE_CHAR = 4
+
+
+def string(data: bytes, limit: int, *, cut: bool = False) -> str:
+    """Return `data` in quotes, at most `limit` bytes of it; `cut` tells that there was more."""
+    if len(data) > limit:
+        data, cut = data[:limit], True
+    text = data.decode("latin-1")
+    # nearly all strings need no escapes
+    if not (text.isascii() and text.isprintable()) or '"' in text or "\\" in text:
+        text = "".join([_IN_STRING[byte] for byte in data])
+    return f'"{text}"...' if cut else f'"{text}"'
+
+
+def wide_string(data: bytes, limit: int, *, cut: bool = False) -> tuple[str, str]:
+    """Return the wide string `data` as L"..." and its characters; `cut`: there was more."""
+    codes = _codes(data)
+    if len(codes) > limit:
+        codes, cut = codes[:limit], True
+    text = "".join(_wide(code) for code in codes)
+    value = "".join(chr(code) if code < 0x110000 else "\ufffd" for code in codes)
+    return f'L"{text}"' + ("..." if cut else ""), value
+
+
+def narrowed(data: bytes) -> bytes:
+    """Return the wide string `data` with one byte for each character; ASCII stays unchanged."""
+    return bytes(code if 0 < code < 128 else 0x80 for code in _codes(data))
+
+
+def _codes(data: bytes) -> list[int]:
+    return [
+        int.from_bytes(data[at : at + _WIDE_CHAR], "little")
+        for at in range(0, len(data) - _WIDE_CHAR + 1, _WIDE_CHAR)
+    ]
+
+
+def char(code: int) -> str:
+    """Return the character 0..255 as a literal, other numbers in decimal (EOF is -1)."""
+    return f"'{_IN_CHAR[code]}'" if 0 <= code < 256 else str(code)
+
+
+def wide_char(code: int) -> str:
+    """Return the wide character as a literal; a number that is no character in decimal."""
+    if code == 0xFFFF_FFFF:
+        return "-1"  # WEOF
+    if not 0 <= code < 0x110000:
+        return str(code)
+    return "L'\\''" if code == 39 else f"L'{_IN_CHAR[0] if code == 0 else _wide(code)}'"
+
+
+def _wide(code: int) -> str:
+    if code < 128:
+        return _IN_STRING[code]
+    if code < 0x110000 and chr(code).isprintable():
+        return chr(code)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def escaped_value(data: bytes) -> str:
+    """Return the string in `data`, for programs that read the output."""
+    return data.decode("utf-8", "backslashreplace")
+
+
+# Print an 80-bit x87 number with the fewest digits that identify it.
+
+_WORD = 0xFFFF_FFFF_FFFF_FFFF
+_MOST_DIGITS = 21  # enough for any 64-bit mantissa
+_LOG_2 = 0.30102999566398120  # log10(2)
+_PLAIN = range(-4, 16)  # decimal exponents that repr writes without an exponent
+
+
+def long_double(low: int, high: int) -> tuple[str, float | None]:
+    """Return the number in two stack words: its text, and the nearest double.
+
+    The value is None for a finite number that is too large for a double.
+    """
+    exponent = high & 0x7FFF
+    sign = "-" if high & 0x8000 else ""
+    if exponent == 0x7FFF:
+        text = "inf" if low << 1 & _WORD == 0 else "nan"
+        return (sign if text == "inf" else "") + text, float(sign + text)
+    # Denormals have the exponent of the smallest normal number.
+    scale = max(exponent, 1) - 16383 - 63
+    text = sign + (_decimal(low, scale) if low else "0")
+    try:
+        value = ldexp(low, scale)
+    except OverflowError:
+        return text, None
+    return text, -value if sign else value
+
+
+def _decimal(low: int, scale: int) -> str:
+    """Return the shortest decimal number for which `low` * 2**`scale` is the nearest number."""
+    over, under = (low << scale, 1) if scale >= 0 else (low, 1 << -scale)
+    tens = int((low.bit_length() - 1 + scale) * _LOG_2 // 1)
+    if not _at_least(over, under, tens):
+        tens -= 1
+    elif _at_least(over, under, tens + 1):
+        tens += 1
+    least, most = 1, _MOST_DIGITS
+    while least < most:  # if fewer digits are enough, more are, too
+        count = (least + most) // 2
+        if _is_near(over, under, low, tens, count):
+            most = count
+        else:
+            least = count + 1
+    digits = str(_rounded(over, under, tens, most))
+    if len(digits) > most:  # rounded up to the next power of ten
+        tens += 1
+    return _written(digits.rstrip("0"), tens)
+
+
+def _at_least(over: int, under: int, tens: int) -> bool:
+    ten: int = 10 ** abs(tens)
+    return over >= under * ten if tens >= 0 else over * ten >= under
+
+
+def _scaled(over: int, under: int, tens: int, count: int) -> tuple[int, int]:
+    """Return the fraction times a power of ten, so that it has `count` digits before the point."""
+    shift = count - 1 - tens
+    ten: int = 10 ** abs(shift)
+    return (over * ten, under) if shift >= 0 else (over, under * ten)
+
+
+def _rounded(over: int, under: int, tens: int, count: int) -> int:
+    over, under = _scaled(over, under, tens, count)
+    return (2 * over + under) // (2 * under)
+
+
+def _is_near(over: int, under: int, low: int, tens: int, count: int) -> bool:
+    """Return whether `count` digits suffice to tell the number from its neighbours."""
+    over, under = _scaled(over, under, tens, count)
+    away = abs((2 * over + under) // (2 * under) * under - over)
+    # a neighbour is a `low`th part of this number away, or half of that just below a power of two
+    return away * (4 if low == 1 << 63 else 2) * low < over
+
+
+def _written(digits: str, tens: int) -> str:
+    """Write the point or the exponent as repr does."""
+    if tens not in _PLAIN:
+        point = "." if len(digits) > 1 else ""
+        return f"{digits[0]}{point}{digits[1:]}e{'-' if tens < 0 else '+'}{abs(tens):02}"
+    if tens < 0:
+        return f"0.{'0' * (-tens - 1)}{digits}"
+    whole, rest = digits[: tens + 1].ljust(tens + 1, "0"), digits[tens + 1 :]
+    return f"{whole}.{rest}" if rest else whole
+
+
+# Print single numbers and the data at pointers.
+
 Shown = tuple[str, float | str | None]  # text and value
+
+
 if TYPE_CHECKING:
     Shower = Callable[[int], Shown]
 
-_WORD = 0xFFFF_FFFF_FFFF_FFFF
+
 _SMALL = 1_000_000  # as for ltrace's `long`: smaller numbers are decimal, others hexadecimal
 _SIGNALS = 64
 _MOST_SIGNALS = _SIGNALS * 2 // 3  # a larger set is printed by its missing signals, as in strace
@@ -38,13 +211,13 @@ class NamedTypes:
         self,
         enums: dict[str, dict[int, str]],
         flags: dict[str, list[tuple[int, int, str]]],
-        structs: row.Structs,
+        structs: compiled.Structs,
     ) -> None:
         self.enums = enums
         self.flags = flags
         self.structs = structs
         self.elements: int | None = None
-        self.showers: dict[row.Show, Callable[[int], Shown]] = {}
+        self.showers: dict[compiled.Show, Callable[[int], Shown]] = {}
         self._values: dict[str, int] = {}
 
     def values(self) -> dict[str, int]:
@@ -56,7 +229,7 @@ class NamedTypes:
                 self._values.update((name, value) for _, value, name in flags)
         return self._values
 
-    def shower(self, show: row.Show) -> Callable[[int], Shown]:
+    def shower(self, show: compiled.Show) -> Callable[[int], Shown]:
         """Return the function that prints a number of up to eight bytes."""
         shower = self.showers.get(show)
         if shower is None:
@@ -106,16 +279,16 @@ def single_number(value: float) -> str:
     return number(value)
 
 
-def scalar(show: row.Show, names: NamedTypes) -> Callable[[int], Shown]:
+def scalar(show: compiled.Show, names: NamedTypes) -> Callable[[int], Shown]:
     """Return the function that prints a number of up to eight bytes."""
     how, size, signed, detail = show
-    if how == row.SHOW_POINTER:
+    if how == compiled.SHOW_POINTER:
         return pointer
-    if how == row.SHOW_WORD:
+    if how == compiled.SHOW_WORD:
         return word
-    if how == row.SHOW_FLOAT:
+    if how == compiled.SHOW_FLOAT:
         return _float_bits(size)
-    if how == row.SHOW_SIGNALS:
+    if how == compiled.SHOW_SIGNALS:
         return lambda bits: (signal_set(bits, names.enums[detail]), bits)
     mask = (1 << 8 * size) - 1
     top = 1 << (8 * size - 1)
@@ -124,9 +297,9 @@ def scalar(show: row.Show, names: NamedTypes) -> Callable[[int], Shown]:
         bits &= mask
         return bits - mask - 1 if signed and bits & top else bits
 
-    if how == row.SHOW_STRUCT:
+    if how == compiled.SHOW_STRUCT:
         return lambda bits: (structure(bits.to_bytes(8, "little"), detail, names), None)
-    if how == row.SHOW_COMPLEX:
+    if how == compiled.SHOW_COMPLEX:
         return lambda bits: (_complex(bits.to_bytes(8, "little"), size), None)
     return _number_shower(how, read, mask, names.enums.get(detail), names.flags.get(detail))
 
@@ -138,7 +311,7 @@ def _number_shower(
     enum: dict[int, str] | None,
     flags: list[tuple[int, int, str]] | None,
 ) -> Callable[[int], Shown]:
-    if how == row.SHOW_ENUM and enum is not None:
+    if how == compiled.SHOW_ENUM and enum is not None:
         is_pointer = mask == _WORD
 
         def named(bits: int) -> Shown:
@@ -151,15 +324,15 @@ def _number_shower(
             return word(value) if is_pointer else (str(value), value)
 
         return named
-    if how in (row.SHOW_FLAGS, row.SHOW_OCTAL_FLAGS) and flags is not None:
-        octal = how == row.SHOW_OCTAL_FLAGS
+    if how in (compiled.SHOW_FLAGS, compiled.SHOW_OCTAL_FLAGS) and flags is not None:
+        octal = how == compiled.SHOW_OCTAL_FLAGS
         return lambda bits: (flag_text(bits & mask, flags, octal=octal), read(bits))
     texts: dict[str, Callable[[int], str]] = {
-        row.SHOW_OCTAL: lambda value: f"0{value:o}" if value else "0",
-        row.SHOW_HEX: lambda value: f"{value & mask:#x}" if value else "0",
-        row.SHOW_CHAR: escape.char,
-        row.SHOW_WCHAR: escape.wide_char,
-        row.SHOW_BOOL: lambda value: "true" if value else "false",
+        compiled.SHOW_OCTAL: lambda value: f"0{value:o}" if value else "0",
+        compiled.SHOW_HEX: lambda value: f"{value & mask:#x}" if value else "0",
+        compiled.SHOW_CHAR: char,
+        compiled.SHOW_WCHAR: wide_char,
+        compiled.SHOW_BOOL: lambda value: "true" if value else "false",
     }
     text = texts.get(how, str)
 
@@ -197,19 +370,19 @@ def structure(
         if when and not holds(when, data, at):
             hides = True
             continue
-        if field == row.MORE:
-            parts.append(row.MORE)
+        if field == compiled.MORE:
+            parts.append(compiled.MORE)
             continue
         text = _member(data, at + offset, show, names)
         is_array = not field
         parts.append(f"{field}={text}" if field else text)
     if hides and not parts:
-        parts.append(row.MORE)  # the members are not declared
+        parts.append(compiled.MORE)  # the members are not declared
     shown = ", ".join(parts)
     return f"[{shown}]" if is_array else f"{{{shown}}}"
 
 
-def holds(when: row.When, data: bytes | bytearray, at: int) -> bool:
+def holds(when: compiled.When, data: bytes | bytearray, at: int) -> bool:
     """Return whether the deciding members are in `data` and have one of their values."""
     for offset, size, operator, values in when:
         start = at + offset
@@ -225,28 +398,28 @@ def holds(when: row.When, data: bytes | bytearray, at: int) -> bool:
     return True
 
 
-def _member(data: bytes, at: int, show: row.Show, names: NamedTypes) -> str:
+def _member(data: bytes, at: int, show: compiled.Show, names: NamedTypes) -> str:
     how, size, _, detail = show
-    if how == row.SHOW_STRUCT and len(data) >= at + size:
+    if how == compiled.SHOW_STRUCT and len(data) >= at + size:
         return structure(data, detail, names, at)
     return record(data[at : at + size], show, names)[0]
 
 
-def record(data: bytes, show: row.Show, names: NamedTypes) -> Shown:
+def record(data: bytes, show: compiled.Show, names: NamedTypes) -> Shown:
     """Print the value of any type in `data`."""
     how, size, signed, detail = show
     if len(data) < size:
         return "?", None
-    if how == row.SHOW_STRUCT:
+    if how == compiled.SHOW_STRUCT:
         return structure(data, detail, names), None
-    if how == row.SHOW_LONG_DOUBLE:
+    if how == compiled.SHOW_LONG_DOUBLE:
         return long_double(*unpack_from("<QQ", data))
-    if how == row.SHOW_COMPLEX:
+    if how == compiled.SHOW_COMPLEX:
         return _complex(data, size), None
-    if how == row.SHOW_TEXT:
+    if how == compiled.SHOW_TEXT:
         text = data[:size].split(b"\0", 1)[0]
-        return escape.string(text, size), escape.value(text)
-    if how == row.SHOW_BITS:
+        return string(text, size), escaped_value(text)
+    if how == compiled.SHOW_BITS:
         first, width, inner, named = detail.split(":", 3)
         value = int.from_bytes(data[:size], "little") >> int(first) & ((1 << int(width)) - 1)
         if signed and value >> (int(width) - 1):
@@ -265,7 +438,7 @@ def _complex(data: bytes, size: int) -> str:
     return f"{real}{sign}{imaginary}i"
 
 
-def values(data: bytes, show: row.Show, names: NamedTypes, count: int | None = None) -> Shown:
+def values(data: bytes, show: compiled.Show, names: NamedTypes, count: int | None = None) -> Shown:
     """Print the numbers in `data` in brackets; the value is that of a single number.
 
     `count` is the number of elements, of which only the first may be in `data`.
@@ -279,7 +452,7 @@ def values(data: bytes, show: row.Show, names: NamedTypes, count: int | None = N
     value = shown[0][1] if len(shown) == 1 else None
     texts = [text for text, _ in shown]
     if count is not None and count > len(texts):
-        texts.append(row.MORE)
+        texts.append(compiled.MORE)
     if names.elements is not None and len(texts) > names.elements:
         texts[names.elements :] = ["..."]
     return f"[{', '.join(texts)}]", value
@@ -305,9 +478,9 @@ def descriptor_set(data: bytes, count: int, names: NamedTypes) -> str:
     known = min(max(count, 0), 8 * len(data))
     members = [str(number) for number in range(known) if bits >> number & 1]
     if names.elements is not None and len(members) > names.elements:
-        members[names.elements :] = [row.MORE]
+        members[names.elements :] = [compiled.MORE]
     elif known < count:
-        members.append(row.MORE)
+        members.append(compiled.MORE)
     return f"[{' '.join(members)}]"
 
 
@@ -330,5 +503,56 @@ def socket_address(data: bytes, names: NamedTypes, limit: int) -> str:
         abstract = path[:1] == b"\0"
         shown = b"@" + path[1:] if abstract else path.split(b"\0", 1)[0]
         cut = not abstract and bool(path) and b"\0" not in path and len(data) < 110
-        return f"{{AF_UNIX, {escape.string(shown, limit, cut=cut)}}}"
+        return f"{{AF_UNIX, {string(shown, limit, cut=cut)}}}"
     return f"{{{name}, ...}}"
+
+
+# The members of struct tm that a format of strftime reads, or one of strptime fills in.
+
+_DATE = ("tm_year", "tm_mon", "tm_mday")
+_TIME = ("tm_hour", "tm_min", "tm_sec")
+_WEEK = ("tm_year", "tm_yday", "tm_wday")
+_ALL = (*_DATE, *_TIME, "tm_wday")
+_ZONE = ("tm_isdst", "tm_gmtoff")
+_MEMBERS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys("aAuw", ("tm_wday",)),
+    **dict.fromkeys("bBhm", ("tm_mon",)),
+    "c": _ALL,  # depends on the locale, which may leave something out
+    **dict.fromkeys("CyY", ("tm_year",)),
+    **dict.fromkeys("de", ("tm_mday",)),
+    **dict.fromkeys("DFx", _DATE),
+    **dict.fromkeys("gGV", _WEEK),
+    **dict.fromkeys("UW", ("tm_yday", "tm_wday")),
+    **dict.fromkeys("HkIlpP", ("tm_hour",)),
+    **dict.fromkeys("rTX", _TIME),
+    "j": ("tm_yday",),
+    "M": ("tm_min",),
+    "R": ("tm_hour", "tm_min"),
+    "s": (*_DATE, *_TIME, "tm_isdst"),
+    "S": ("tm_sec",),
+    "z": _ZONE,
+    "Z": ("tm_zone",),
+    **dict.fromkeys("nt%", ()),
+}
+_BETWEEN = frozenset("_-0^#+EO123456789")  # flags, widths and modifiers
+
+
+def members_of(text: bytes) -> frozenset[str] | None:
+    """Return the names of the members, None if a conversion is not known.
+
+    >>> from soscope.prototypes.show import members_of
+    >>> sorted(members_of(b"%Y-%m"))
+    ['tm_mon', 'tm_year']
+    """
+    named: set[str] = set()
+    at = 0
+    letters = text.decode("latin-1")
+    while (at := letters.find("%", at) + 1) > 0:
+        while letters[at : at + 1] in _BETWEEN:
+            at += 1
+        members = _MEMBERS.get(letters[at : at + 1])
+        if members is None:
+            return None
+        named.update(members)
+        at += 1
+    return frozenset(named)

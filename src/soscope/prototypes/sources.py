@@ -1,22 +1,270 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C declarations from ltrace's configuration files: ltrace.conf(5).
-
-Each line has one item, a prototype or an alias of a type. If C has no word for something, the
-nearest one is taken: `bitvec` becomes hexadecimal, `hide` is printed, and an array whose length
-is in another argument becomes an address, unless its elements are characters.
-"""
+"""Prototypes of others than soscope: files of the user's own, debug information, ltrace's files."""
 
 from __future__ import annotations
 
+import os
 import re
 
-from soscope.errors import FormatError
-from soscope.prototypes.expression import NotConstantError, value_of
+from soscope.errors import FormatError, UsageError
+from soscope.prototypes import table, typereader
+from soscope.prototypes.capture import CapturePrograms
+from soscope.prototypes.constants import ConstantSets
+from soscope.prototypes.cparser import NotConstantError, value_of
+from soscope.prototypes.describe import Description
+from soscope.prototypes.parser import Declarations
+from soscope.prototypes.show import NamedTypes
+from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Callable, Container
 
+    from soscope.prototypes.catalog import Prototypes
+    from soscope.prototypes.compiled import FunctionRow
+    from soscope.prototypes.ctype import Function
+
+
+# Functions declared outside of soscope: by users, by debug information, by ltrace's files.
+#
+# Whatever the source, it is first converted to C declarations. A recording keeps these, and soscope
+# prints them if the user asks which prototype was used.
+
+# Sources of prototypes, the most trusted one first.
+USER = "--prototypes"
+TABLE = "table"
+DWARF = "debug information"
+CALLER = "debug information of a caller"
+MANGLED = "name"
+LTRACE = "ltrace"
+TRUST = (USER, TABLE, DWARF, CALLER, MANGLED, LTRACE)
+_PREAMBLE = "types.h"
+_PRAGMA = "#pragma soscope prototypes: "
+
+
+class Added:
+    """A declared function: how its calls are captured (`known`) and printed (`row`, `names`).
+
+    `kind` is a constant of this module, `file` the file from which it was read. `guessed` is one
+    of row.GUESSED_… or "".
+    """
+
+    __slots__ = ("file", "guessed", "kind", "known", "names", "row")
+
+    def __init__(
+        self,
+        kind: str,
+        file: str,
+        row: FunctionRow,
+        names: NamedTypes,
+        known: table.Known,
+        guessed: str = "",
+    ) -> None:
+        self.kind = kind
+        self.file = file
+        self.row = row
+        self.names = names
+        self.known = known
+        self.guessed = guessed
+
+
+class SourceText:
+    """Declarations in C: `text`, from the source `kind`; `file` is its file, for messages."""
+
+    __slots__ = ("file", "kind", "text")
+
+    def __init__(self, kind: str, file: str, text: str) -> None:
+        self.kind = kind
+        self.file = file
+        self.text = text
+
+    def packed(self) -> str:
+        """Return the text with its source and file as C, for a recording."""
+        file = self.file.replace("\\", "/").replace('"', "'").replace("\n", " ")
+        return f'{_PRAGMA}{self.kind}\n# 1 "{file}"\n{self.text}'
+
+    @classmethod
+    def unpacked(cls, text: str) -> SourceText | None:
+        """Return declarations from a recording, None if the text is of another kind."""
+        head, _, rest = text.partition("\n")
+        kind = head.removeprefix(_PRAGMA)
+        if head == kind or kind not in TRUST:
+            return None
+        return cls(kind, "recording", rest)
+
+
+def read(
+    of: SourceText,
+    preamble: str,
+    known: NamedTypes,
+    flags_of: Callable[[str], int],
+    *,
+    before: list[SourceText],
+    refused: list[FormatError] | None = None,
+) -> dict[str, Added]:
+    """Return the functions that a text declares, by name.
+
+    `preamble` has declarations of types that the text may use; it may also use those of the texts
+    `before`. `known` are soscope's own sets of constants and structures. `flags_of` returns how a
+    function is treated. Raises FormatError for a faulty declaration. With `refused`, errors for
+    declarations that cannot be captured are added to it instead.
+    """
+    declarations = Declarations.of_types(preamble, _PREAMBLE)
+    given = dict(declarations.structs)
+    for earlier in before:
+        declarations.read(earlier.text, earlier.file)
+    declarations.functions.clear()
+    declarations.read(of.text, of.file)
+    sets = _sets(known, declarations)
+    described: list[tuple[Function, Description]] = []
+    for function in declarations.functions:
+        try:
+            described.append(
+                (function, Description(function, sets, declarations.structs, shows_const=True))
+            )
+        except FormatError as error:
+            if refused is None:
+                raise
+            refused.append(error)
+    made = {
+        name: struct
+        for name, struct in declarations.structs.items()
+        if struct is not given.get(name) or name not in known.structs
+    }
+    structs = {**known.structs, **typereader.tables(made, sets)}
+    names = NamedTypes(sets.enums, sets.flags, structs)
+    functions: dict[str, Added] = {}
+    for function, description in described:
+        try:
+            programs = CapturePrograms(description)
+        except FormatError as error:
+            if refused is None:
+                raise
+            refused.append(error)
+            continue
+        kept = description.kept()
+        guessed = function.words.get("GUESSED", [""])[0]
+        for name in function.symbols():
+            flags = flags_of(name.partition("@")[0])
+            of_table = table.Known(name, flags, layout.NONE, description.error_rule, programs)
+            # a header may declare a function again; the first declaration is kept
+            functions.setdefault(name, Added(of.kind, of.file, kept, names, of_table, guessed))
+    return functions
+
+
+def _sets(known: NamedTypes, declarations: Declarations) -> ConstantSets:
+    """Return soscope's sets of constants together with those in the declarations."""
+    sets = ConstantSets()
+    sets.enums = dict(known.enums)
+    sets.flags = dict(known.flags)
+    sets.values = {**known.values(), **declarations.constants}
+    for tag, constants in declarations.enums.items():
+        _add(sets, declarations.enum_kind(tag), f"enum {tag}", constants)
+    for kind, prefix, where in declarations.prefixes:
+        chosen = [
+            (value, name)
+            for name, value in declarations.constants.items()
+            if name.startswith(prefix)
+        ]
+        if not chosen:
+            raise FormatError(f"{where}: no constant begins with '{prefix}'", field=prefix)
+        _add(sets, kind, f"{prefix}*", chosen)
+    return sets
+
+
+def _add(sets: ConstantSets, kind: str, name: str, constants: list[tuple[int, str]]) -> None:
+    if kind == "ENUM":
+        named: dict[int, str] = {}
+        for value, constant in constants:
+            named.setdefault(value, constant)
+        sets.enums[name] = named
+        return
+    # flags of several bits come first, so that they are printed by one name
+    ordered = sorted(constants, key=lambda pair: -pair[0].bit_count())
+    sets.flags[name] = [(value, value, constant) for value, constant in ordered]
+
+
+# Prototypes in files of the user.
+
+_MOST = 16 << 20  # bytes
+_LTRACE = ".conf"  # ending of ltrace's files
+
+
+def add_files(prototypes: Prototypes, paths: list[str]) -> None:
+    """Add the declarations in files that the user has named.
+
+    Raises UsageError for a file that cannot be read, FormatError for a file with an error.
+    """
+    for path in paths:
+        if path.endswith(_LTRACE):
+            _add_ltrace(prototypes, path)
+            continue
+        text = SourceText(USER, path, _content(path))
+        try:
+            prototypes.add(text)
+        except FormatError as error:
+            if error.hint is None and "is not known" in error.message:
+                error.hint = "declare it before in the same file: no file is #included"
+            raise
+
+
+def add_ltrace(prototypes: Prototypes, names: set[str]) -> list[str]:
+    """Add the declarations of some functions in ltrace's own files; return their errors.
+
+    A file that is missing, or cannot be read, is skipped.
+    """
+    notes = []
+    for path in (os.path.expanduser("~/.ltrace.conf"), "/etc/ltrace.conf"):
+        left = {name for name in names if not prototypes.is_known(name)}
+        try:
+            content = _content(path) if left else ""
+        except UsageError:
+            continue  # ignored, because the user did not give this file
+        # most files have none of them, and the translator is slow to import
+        if any(re.search(rf"\b{re.escape(name)}\s*\(", content) for name in left):
+            notes += _translate(prototypes, path, content, left)
+    return notes
+
+
+def _add_ltrace(prototypes: Prototypes, path: str) -> None:
+    """Add a file that the user has named. Raises FormatError for its first error."""
+    notes = _translate(prototypes, path, _content(path), None)
+    if notes:
+        raise FormatError(notes[0])
+
+
+def _translate(
+    prototypes: Prototypes, path: str, content: str, names: set[str] | None
+) -> list[str]:
+
+    translator = Translator(path, names)
+    text = translator.read(content)
+    refused: list[FormatError] = []
+    try:
+        prototypes.add(SourceText(LTRACE, path, text), refused)
+    except FormatError as error:
+        refused.append(error)
+    return [error.message for error in [*translator.faults, *refused]]
+
+
+def _content(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_MOST + 1)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"--prototypes: cannot read {path}: {reason}") from None
+    if len(content) > _MOST:
+        raise UsageError(f"--prototypes: {path} has more than 16 MiB")
+    # bytes that are not UTF-8 can only be in comments and strings
+    return content.decode("utf-8", "replace")
+
+
+# C declarations from ltrace's configuration files: ltrace.conf(5).
+#
+# Each line has one item, a prototype or an alias of a type. If C has no word for something, the
+# nearest one is taken: `bitvec` becomes hexadecimal, `hide` is printed, and an array whose length
+# is in another argument becomes an address, unless its elements are characters.
 
 _TOKEN = re.compile(r"\s*(\.\.\.|[A-Za-z_.$][\w.$@]*|\d\w*|[-+*()\[\],=;])")
 _SCALARS = {

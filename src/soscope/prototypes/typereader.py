@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read C's types: names, declarators, and the fields of structures, unions and enums."""
+"""Read C's types (names, declarators, structures, unions, enums); how values are shown."""
 
 from __future__ import annotations
 
 from soscope.errors import FormatError
-from soscope.prototypes import tags
+from soscope.prototypes import compiled, ctype
+from soscope.prototypes.constants import ConstantSets
+from soscope.prototypes.cparser import NotConstantError, Tokens, value_of
 from soscope.prototypes.ctype import (
     ARRAY,
     COMPLEX,
@@ -14,6 +16,7 @@ from soscope.prototypes.ctype import (
     LONG_DOUBLE,
     POINTER,
     STRUCT,
+    VECTOR,
     Decision,
     Field,
     Struct,
@@ -23,12 +26,135 @@ from soscope.prototypes.ctype import (
     pointer,
     vector,
 )
-from soscope.prototypes.expression import NotConstantError, value_of
-from soscope.prototypes.tokens import Tokens
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from soscope.prototypes.parser import Declarations
+
+
+# The formats of values and structures of C types, as printing needs them.
+
+_MOST_ELEMENTS = 8  # elements of an array in a structure
+
+
+def how_shown(
+    of: Type, words: dict[str, list[str]], sets: ConstantSets, structs: dict[str, Struct]
+) -> compiled.Show:
+    """Return the format for a value of the type `of`. Raises FormatError."""
+    if "ENUM" in words:
+        if len(words["ENUM"]) > 1:
+            raise FormatError("ENUM by another argument is for arguments alone")
+        return compiled.SHOW_ENUM, of.size, of.signed, set_named(words["ENUM"][0], sets.enums)
+    if "SIGNALS" in words:
+        return compiled.SHOW_SIGNALS, 8, False, "signal"
+    if "FLAGS" in words:
+        how = compiled.SHOW_OCTAL_FLAGS if "OCTAL" in words else compiled.SHOW_FLAGS
+        return how, of.size, of.signed, set_named(words["FLAGS"][0], sets.flags)
+    if of.kind == POINTER:
+        return compiled.SHOW_POINTER, 8, False, ""
+    if of.kind == FLOAT:
+        return compiled.SHOW_FLOAT, of.size, True, ""
+    if of.kind == LONG_DOUBLE:
+        return compiled.SHOW_LONG_DOUBLE, of.size, True, ""
+    if of.kind == COMPLEX:
+        return compiled.SHOW_COMPLEX, of.size, True, ""
+    if of.kind in (ARRAY, VECTOR) and of.target is not None:
+        return _array(of, of.target, words, structs)
+    if of.kind == STRUCT:
+        if of.struct not in structs:
+            raise FormatError(f"'{of.text}' is not in structs.h", field=of.text.split()[-1])
+        return compiled.SHOW_STRUCT, structs[of.struct].size, False, of.struct
+    how = compiled.SHOW_DECIMAL
+    if "OCTAL" in words:
+        how = compiled.SHOW_OCTAL
+    elif "HEX" in words:
+        how = compiled.SHOW_HEX
+    elif "BOOL" in words:
+        how = compiled.SHOW_BOOL
+    elif "CHAR" in words or of.is_char:
+        wide = of.text in ("wchar_t", "wint_t")
+        how = compiled.SHOW_WCHAR if wide else compiled.SHOW_CHAR
+    return how, of.size, of.signed or "SIGNED" in words, ""
+
+
+def _array(
+    of: Type, element: Type, words: dict[str, list[str]], structs: dict[str, Struct]
+) -> compiled.Show:
+    if of.kind == ARRAY and element.is_char and not words:
+        return compiled.SHOW_TEXT, of.size, False, ""
+    # it is printed as a structure whose fields have no names
+    name = f"{element.text}[{of.count}] {of.kind} {' '.join(words)}"
+    most = of.count if of.kind == VECTOR else min(of.count, _MOST_ELEMENTS)
+    fields = [Field("", element, words, number * element.size) for number in range(most)]
+    if of.count > most:
+        fields.append(Field(compiled.MORE, element, {}, 0))
+    structs[name] = Struct(name, fields, of.size, 1)
+    return compiled.SHOW_STRUCT, of.size, False, name
+
+
+def tables(structs: dict[str, Struct], sets: ConstantSets) -> compiled.Structs:
+    """Return the formats of the fields of all structures. Raises FormatError.
+
+    Arrays in them become structures of their own, also in `structs`.
+    """
+    shown: compiled.Structs = {}
+    while missing := structs.keys() - shown.keys():
+        for name in sorted(missing):
+            fields = structs[name].fields
+            seen = [field for field in fields if "HIDDEN" not in field.words]
+            if len(seen) < len(fields):
+                seen.append(Field(compiled.MORE, fields[0].type, {}, 0))
+            shown[name] = tuple(
+                (field.name, field.offset, _field(field, sets, structs), _when(field, sets))
+                for field in seen
+            )
+    return shown
+
+
+def _field(field: Field, sets: ConstantSets, structs: dict[str, Struct]) -> compiled.Show:
+    how, size, signed, detail = how_shown(
+        field.type, {**field.type.words, **field.words}, sets, structs
+    )
+    if field.bits is not None:
+        first, width = field.bits
+        detail = f"{first}:{width}:{how}:{detail}"
+        how = compiled.SHOW_BITS
+    return how, size, signed, detail
+
+
+def _when(field: Field, sets: ConstantSets) -> compiled.When:
+    """Return the conditions under which a field is printed; unknown ones count as true."""
+    return tuple(
+        (each.tag[0], each.tag[1].size, each.decision.operator, _values(each.decision, sets))
+        for each in field.when
+        if each.tag is not None
+    )
+
+
+def _values(decision: Decision, sets: ConstantSets) -> tuple[int, ...]:
+    return tuple(value_named(text, sets) for text in decision.values)
+
+
+def value_named(text: str, sets: ConstantSets) -> int:
+    """Return the value of a constant or number. Raises FormatError if it is unknown."""
+    if text in sets.values:
+        return sets.values[text]
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise FormatError(f"constant '{text}' is not in constants.txt", field=text) from None
+
+
+def set_named(name: str, known: Container[str]) -> str:
+    """Return `name` if it is the name of a set. Raises FormatError if it is not."""
+    if name not in known:
+        raise FormatError(f"there is no set '{name}' of this kind", field=name)
+    return name
+
+
+# Read C's types: names, declarators, and the fields of structures, unions and enums.
 
 _QUALIFIERS = {"const", "volatile", "restrict", "__restrict", "__restrict__", "__const", "_Atomic"}
 _NUMBER_WORDS = {
@@ -45,7 +171,7 @@ _NUMBER_WORDS = {
 }
 _TAGGED = ("struct", "union", "enum")
 _BITS_OF_INT = 31
-_MOST_ELEMENTS = 1 << 24
+_MOST_ELEMENTS_TYPEREADER = 1 << 24
 
 # Annotations, and whether parentheses follow.
 ANNOTATIONS = {
@@ -278,7 +404,7 @@ class CTypeReader(Tokens):
                 self.at += 1
             counts.append(0 if self.tokens[self.at] == "]" else self.constant(("]",)))
             self.expect("]")
-            if counts[-1] < 0 or counts[-1] > _MOST_ELEMENTS:
+            if counts[-1] < 0 or counts[-1] > _MOST_ELEMENTS_TYPEREADER:
                 raise self.fail(f"an array of {counts[-1]} elements")
         for count in reversed(counts):
             of = array(of, count)
@@ -432,7 +558,7 @@ class CTypeReader(Tokens):
         size = layout.size + -layout.size % layout.alignment
         self.into.structs[tag] = Struct(tag, layout.fields, size, layout.alignment)
         self.inside -= 1
-        missing = tags.decide(tag, self.into.structs)
+        missing = ctype.decide(tag, self.into.structs)
         if missing and what == "struct" and not self.inside:
             raise self.fail(f"'{missing}' is no member of 'struct {tag}'")
         if not size:

@@ -11,7 +11,7 @@ import pytest
 
 from soscope.control.remote import longdoubles
 from soscope.control.remote.kinds import DOUBLE, LONGEST, WIDE, WORD, kinds_of_format
-from soscope.prototypes import conversion
+from soscope.prototypes import formats
 
 DOUBLES = [0.0, -0.0, 1.0, -1.5, 0.1, 1e300, -5e-324, 2.2250738585072014e-308, float("inf")]
 
@@ -74,5 +74,5 @@ def test_a_pair_keeps_what_one_double_has_not() -> None:
     ],
 )
 def test_formats_say_what_is_wide(text: bytes, kinds: list[str]) -> None:
-    taken, _ = conversion.arguments_of(text, "printf")
+    taken, _ = formats.printf_arguments_of(text, "printf")
     assert kinds_of_format(taken, text) == kinds

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from soscope.errors import FormatError
-from soscope.prototypes.conditional import Op
+from soscope.prototypes.capture import Op
 from soscope.wire import layout
 from tests.unit.prototypes.calls import describe, programs
 

@@ -15,10 +15,9 @@ import pytest
 
 from soscope.errors import FormatError
 from soscope.model.call import DATA_BYTES
-from soscope.prototypes import build, catalog, compiled, load, row
+from soscope.prototypes import build, catalog, compiled, load
 from soscope.prototypes.constants import ConstantSets, flag_text, number_of
-from soscope.prototypes.errnos import ERRNOS
-from soscope.prototypes.special import Special
+from soscope.prototypes.table import ERRNOS, Special
 from soscope.wire import layout
 from tests.support.processes.run import imported
 from tests.unit.prototypes.calls import DIRECTORY, at_entry, at_exit, slot
@@ -290,7 +289,7 @@ def test_every_declared_argument_has_a_name() -> None:
     for function in known.names():
         of = known.row(function)
         assert of is not None
-        fixed, tails = row.argument_names(of)
+        fixed, tails = compiled.argument_names(of)
         assert all((*fixed, *(name for tail in tails for name in tail))), of[-2]
 
 

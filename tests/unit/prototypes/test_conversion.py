@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from soscope.prototypes.conversion import arguments_of
+from soscope.prototypes.formats import printf_arguments_of
 
 
 def types(text: bytes, language: str = "printf") -> list[str]:
-    return [of for of, *_ in arguments_of(text, language)[0]]
+    return [of for of, *_ in printf_arguments_of(text, language)[0]]
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def types(text: bytes, language: str = "printf") -> list[str]:
 )
 def test_printf(text: bytes, wanted: list[str]) -> None:
     assert types(text) == wanted
-    assert arguments_of(text, "printf")[1]
+    assert printf_arguments_of(text, "printf")[1]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_printf(text: bytes, wanted: list[str]) -> None:
 )
 def test_scanf_takes_pointers(text: bytes, wanted: list[str]) -> None:
     assert types(text, "scanf") == wanted
-    assert arguments_of(text, "scanf")[1]
+    assert printf_arguments_of(text, "scanf")[1]
 
 
 @pytest.mark.parametrize(
@@ -74,11 +74,11 @@ def test_scanf_takes_pointers(text: bytes, wanted: list[str]) -> None:
 )
 def test_what_scanf_is_not_understood_to_take_ends_the_list(text: bytes) -> None:
     assert types(text, "scanf") == ["int *"]
-    assert not arguments_of(text, "scanf")[1]
+    assert not printf_arguments_of(text, "scanf")[1]
 
 
 @pytest.mark.parametrize("text", [b"%d %1$d", b"%d %", b"%d %y", b"%d %w8d", b"%d %*"])
 def test_what_is_not_understood_ends_the_list(text: bytes) -> None:
-    taken, complete = arguments_of(text, "printf")
+    taken, complete = printf_arguments_of(text, "printf")
     assert [of for of, *_ in taken] == ["int"]
     assert not complete

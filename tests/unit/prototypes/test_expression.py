@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from soscope.prototypes.expression import NotConstantError, value_of
+from soscope.prototypes.cparser import NotConstantError, value_of
 from tests.support.targets.build import made
 from tests.support.time.patience import limit
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from soscope.errors import FormatError, UsageError
-from soscope.prototypes import groups, load
+from soscope.prototypes import load, table
 from soscope.select.filter import chooses, compile_selection
 
 SETS = load().groups()
@@ -20,16 +20,18 @@ def also(name: str) -> list[str]:
 
 def test_a_set_has_names_patterns_and_what_was_not_taken_out() -> None:
     text = "file open* close  # a comment\nmem mem*\n    -memalign SSL_... other\n"
-    assert groups.read(text, "groups.txt", NAMES, also) == {
+    assert table.read_groups(text, "groups.txt", NAMES, also) == {
         "file": ["open", "open64", "openat", "close"],
         "mem": ["memcpy", "SSL_*", "other"],
     }
-    assert groups.read("a open64 openat -open", "groups.txt", NAMES, also) == {"a": ["openat"]}
+    assert table.read_groups("a open64 openat -open", "groups.txt", NAMES, also) == {
+        "a": ["openat"]
+    }
 
 
 def test_a_set_that_is_there_twice_is_a_mistake() -> None:
     with pytest.raises(FormatError, match=r"groups\.txt:2: 'a' is there twice"):
-        groups.read("a open\na close\n", "groups.txt", NAMES, also)
+        table.read_groups("a open\na close\n", "groups.txt", NAMES, also)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from soscope.errors import FormatError
-from soscope.prototypes import added, load
-from soscope.prototypes.added import USER, SourceText
+from soscope.prototypes import load, sources
 from soscope.prototypes.parser import Declarations
+from soscope.prototypes.sources import USER, SourceText
 from soscope.wire import layout
 from tests.support.targets.build import made_in
 from tests.support.time.patience import limit
@@ -178,7 +178,7 @@ def test_a_users_declaration_counts_before_the_table() -> None:
     shown = prototypes.format_call(slot("close"), at_entry(7, 9), 32)
     assert [one.text for one in shown] == ["FAST", "9"]
     kind, _, where = prototypes.source("open") or ("", "", "")
-    assert (kind, where.split(":")[0]) == (added.TABLE, "libc-file.h")
+    assert (kind, where.split(":")[0]) == (sources.TABLE, "libc-file.h")
     assert prototypes.source("frobnicate") is None
 
 
@@ -222,7 +222,7 @@ def test_what_a_recording_keeps_reads_back() -> None:
 def test_what_special_says_is_not_for_compilers_to_know() -> None:
     prototypes = load()
     declared = "int unw_getcontext(void *a); int own(void *a);"
-    prototypes.add(SourceText(added.CALLER, "prog", declared))
+    prototypes.add(SourceText(sources.CALLER, "prog", declared))
     assert not prototypes.is_known("unw_getcontext")
     assert prototypes.is_known("own")
     prototypes.add(SourceText(USER, "own.h", declared))
@@ -234,7 +234,7 @@ def test_a_name_tells_the_arguments_of_what_does_not_return() -> None:
     name = "_ZSt24__throw_invalid_argumentPKc"
     flags = prototypes.flags(name)
     declared = f"long {name}(const char *_1) GUESSED(result);"
-    prototypes.add(SourceText(added.MANGLED, "the name itself", declared))
+    prototypes.add(SourceText(sources.MANGLED, "the name itself", declared))
     assert prototypes.is_known(name)
     assert prototypes.flags(name) == flags == layout.FN_ENTRY_ONLY
 
@@ -243,7 +243,7 @@ def test_what_was_added_can_be_forgotten() -> None:
     prototypes = load()
     prototypes.add(SourceText(USER, "own.h", "int own(int a);"))
     before = prototypes.state()
-    prototypes.add(SourceText(added.DWARF, "own.so", "int other(int a);"))
+    prototypes.add(SourceText(sources.DWARF, "own.so", "int other(int a);"))
     prototypes.restore(before)
     assert (prototypes.is_known("own"), prototypes.is_known("other")) == (True, False)
     assert [each.file for each in prototypes.texts] == ["own.h"]

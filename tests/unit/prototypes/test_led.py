@@ -8,8 +8,8 @@ import struct
 from soscope.model.call import DATA_BYTES, DATA_STRING, RESULT_ITEM
 from soscope.prototypes.ctype import Struct
 from soscope.prototypes.parser import Declarations
-from soscope.prototypes.records import tables
 from soscope.prototypes.show import NamedTypes, structure
+from soscope.prototypes.typereader import tables
 from tests.unit.prototypes.calls import at_entry, at_exit, printer, sets, texts
 
 

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from soscope.prototypes.longdouble import long_double
+from soscope.prototypes.show import long_double
 
 LIBC = ctypes.CDLL(None)
 LIBC.strtold.restype = ctypes.c_longdouble

@@ -9,9 +9,8 @@ import pytest
 
 from soscope.errors import FormatError
 from soscope.prototypes import load
-from soscope.prototypes.added import LTRACE, SourceText
 from soscope.prototypes.catalog import Prototypes
-from soscope.prototypes.sources import Translator
+from soscope.prototypes.sources import LTRACE, SourceText, Translator
 from tests.support.machines.tools import need
 from tests.unit.prototypes.calls import at_entry, slot
 

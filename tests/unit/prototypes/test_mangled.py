@@ -10,7 +10,7 @@ import pytest
 
 from soscope.live.names.demangle import Demangler
 from soscope.prototypes import cxx as m
-from soscope.prototypes.frommangled import Scopes, declare
+from soscope.prototypes.cxx import Scopes, declare
 from tests.support.machines.tools import need
 
 STRING = "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"

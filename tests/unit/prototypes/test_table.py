@@ -7,7 +7,7 @@ import pytest
 
 from soscope.prototypes import load, table
 from soscope.prototypes.catalog import Prototypes
-from soscope.prototypes.treatment import FAMILIES
+from soscope.prototypes.compiled import TREATMENT_FAMILIES
 from soscope.select.automaton import Automaton, compile_glob, pack_patterns
 from soscope.wire import layout
 
@@ -186,7 +186,7 @@ def test_the_globs_follow_the_patterns_of_the_run(prototypes: Prototypes) -> Non
         for number in range(found.glob_count)
     ]
     assert numbers == list(range(1, 1 + found.glob_count))
-    assert len(patterns) == 1 + found.glob_count + len(FAMILIES)
+    assert len(patterns) == 1 + found.glob_count + len(TREATMENT_FAMILIES)
 
 
 def test_every_cell_can_be_found_and_every_program_is_sound(prototypes: Prototypes) -> None:

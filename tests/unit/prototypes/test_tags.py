@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from soscope.errors import FormatError
-from soscope.prototypes import records, show
+from soscope.prototypes import show, typereader
 from soscope.prototypes.parser import Declarations
 from soscope.prototypes.show import NamedTypes
 from tests.unit.prototypes.calls import sets
@@ -19,7 +19,7 @@ def shown(text: str, name: str, data: bytes) -> str:
     declarations.read(text, "test.h")
     known = sets()
     known.values.update(declarations.constants)
-    structs = records.tables(declarations.structs, known)
+    structs = typereader.tables(declarations.structs, known)
     return show.structure(data, name, NamedTypes(known.enums, known.flags, structs))
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from soscope.prototypes.timeformat import members_of
+from soscope.prototypes.show import members_of
 from tests.support.targets.build import made_in
 from tests.support.time.patience import limit
 

@@ -6,11 +6,16 @@ from __future__ import annotations
 import pytest
 
 from soscope.errors import FormatError
-from soscope.prototypes import row
+from soscope.prototypes import compiled
 from soscope.wire import layout
 from tests.unit.prototypes.calls import describe, programs
 
-INT, FLOAT, STACK, VECTOR = row.PLACE_INT, row.PLACE_FLOAT, row.PLACE_STACK, row.PLACE_VECTOR
+INT, FLOAT, STACK, VECTOR = (
+    compiled.PLACE_INT,
+    compiled.PLACE_FLOAT,
+    compiled.PLACE_STACK,
+    compiled.PLACE_VECTOR,
+)
 FOUR = "typedef float four __attribute__((vector_size(16)));"
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from soscope.model.image import TracedSlot
 from soscope.prototypes import load
-from soscope.prototypes.added import USER, SourceText
 from soscope.prototypes.catalog import Prototypes
+from soscope.prototypes.sources import USER, SourceText
 from soscope.wire import layout
 from tests.unit.prototypes.calls import at_entry, slot
 

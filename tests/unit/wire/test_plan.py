@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 from soscope.prototypes import load
-from soscope.prototypes.treatment import FAMILIES
+from soscope.prototypes.compiled import TREATMENT_FAMILIES
 from soscope.select.automaton import Automaton, compile_bre
 from soscope.wire import layout
 from soscope.wire.plan import renumber_patterns
@@ -21,7 +21,7 @@ def test_families_keep_their_patterns_behind_those_of_another_instrument() -> No
     _, moved = renumber_patterns(b"", table, len(others))
     patterns = [*others, *mine]
     at = layout.FUNCTION_TABLE.offset("family")
-    for family, number in FAMILIES.items():
+    for family, number in TREATMENT_FAMILIES.items():
         place = at + 2 * number
         pattern = patterns[int.from_bytes(moved[place : place + 2], "little")]
         assert pattern.matches(os.fsencode(MEMBERS[family]))

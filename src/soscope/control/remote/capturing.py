@@ -26,7 +26,7 @@ from soscope.model.call import (
     DATA_WORDS,
     RESULT_ITEM,
 )
-from soscope.prototypes import conversion, row
+from soscope.prototypes import compiled, formats
 from soscope.wire import layout
 from soscope.wire.functions import KnownFunction
 from soscope.wire.recorder import Item
@@ -100,7 +100,7 @@ class Capturer:
         reader = passing.Reader(self._stub, self._memory, self._convention, sp)
         taken = reader.taken
         hidden = reader.hidden() if self._has_hidden(result) else 0
-        if isinstance(result, PassedRecord) and result.place == row.PLACE_MEMORY:
+        if isinstance(result, PassedRecord) and result.place == compiled.PLACE_MEMORY:
             taken.word(hidden)
         reader.take(kinds)
         for number, name in flags.items():
@@ -173,7 +173,7 @@ class Capturer:
         """Return the result of a call as a word of 64 bits."""
         if isinstance(kind, PassedRecord):
             turned = kind.plan.turned(self._record(kind, kept))
-            return int.from_bytes(turned[:8], "little") if kind.place == row.PLACE_INT else 0
+            return int.from_bytes(turned[:8], "little") if kind.place == compiled.PLACE_INT else 0
         convention, bits = self._convention, self._memory.coding.bits
         result = self._stub.get(convention.result)
         if kind == WIDE and convention.result_upper:
@@ -199,13 +199,13 @@ class Capturer:
         _, item, flags, text = run.items[-1]
         if flags & (DATA_NULL | DATA_UNREADABLE):
             return
-        named, _ = conversion.arguments_of(text, tail)
+        named, _ = formats.printf_arguments_of(text, tail)
         kinds = kinds_of_format(named, text)
         taken = reader.taken
         for number, (argument, kind) in enumerate(zip(named, kinds, strict=False), item + 1):
             before = len(taken.words), len(taken.stack)
             reader.take([kind], variadic=True)
-            if argument[2] != conversion.STRING:
+            if argument[2] != formats.STRING:
                 continue
             at_word = len(taken.words) > before[0]
             addr = taken.words[-1] if at_word else taken.stack[-1]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from soscope.control.remote.records import PassedRecord
-from soscope.prototypes import conversion, row, widths
+from soscope.prototypes import compiled, describe, formats
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,56 +23,56 @@ WORD, SIGNED, WIDE, DOUBLE, SINGLE, LONGEST = (
     "long double",
 )
 _EIGHT = 8  # bytes
-_SIMPLE = (row.PLACE_INT, row.PLACE_FLOAT, row.PLACE_STACK)
+_SIMPLE = (compiled.PLACE_INT, compiled.PLACE_FLOAT, compiled.PLACE_STACK)
 _WIDE_NUMBERS = (b"ll", b"q", b"L", b"j")  # modifiers for 64 bits on any machine
 _CONVERSION = re.compile(rb"%[-+ #0'I]*(\*|\d+)?(?:\.(\*|\d*))?(hh|h|ll|l|q|L|j|z|Z|t)?([a-zA-Z%])")
 
 
 def kinds_of(
-    arguments: tuple[row.ArgumentRow, ...],
-    record_of: Callable[[row.ArgumentRow], PassedRecord | None],
+    arguments: tuple[compiled.ArgumentRow, ...],
+    record_of: Callable[[compiled.ArgumentRow], PassedRecord | None],
 ) -> list[Kind] | None:
     """Return the kinds of arguments, or None if one is passed in an unknown way."""
     kinds: list[Kind] = []
     for argument in arguments:
         place, (how, size, _, _) = argument[1], argument[3]
-        if how == row.SHOW_LONG_DOUBLE:
+        if how == compiled.SHOW_LONG_DOUBLE:
             kinds.append(LONGEST)
-        elif how in (row.SHOW_STRUCT, row.SHOW_COMPLEX):
+        elif how in (compiled.SHOW_STRUCT, compiled.SHOW_COMPLEX):
             record = record_of(argument)
             if record is None:
                 return None
             kinds.append(record)
         elif place not in _SIMPLE or size > _EIGHT:
             return None
-        elif how == row.SHOW_FLOAT or place == row.PLACE_FLOAT:
+        elif how == compiled.SHOW_FLOAT or place == compiled.PLACE_FLOAT:
             kinds.append(SINGLE if size == _EIGHT // 2 else DOUBLE)
         else:
             kinds.append(kind_of_word(argument))
     return kinds
 
 
-def kind_of_result(result: row.ArgumentRow) -> str:
+def kind_of_result(result: compiled.ArgumentRow) -> str:
     """Return the kind of a result. It is WORD if no register holds the whole result."""
-    if result[3][0] == row.SHOW_LONG_DOUBLE:
+    if result[3][0] == compiled.SHOW_LONG_DOUBLE:
         return LONGEST
-    if result[1] == row.PLACE_FLOAT:
+    if result[1] == compiled.PLACE_FLOAT:
         return SINGLE if result[3][1] == _EIGHT // 2 else DOUBLE
-    return kind_of_word(result) if result[1] == row.PLACE_INT else WORD
+    return kind_of_word(result) if result[1] == compiled.PLACE_INT else WORD
 
 
-def kind_of_word(argument: row.ArgumentRow) -> str:
+def kind_of_word(argument: compiled.ArgumentRow) -> str:
     """Return WORD, SIGNED or WIDE for an integer or a pointer."""
     _, size, is_signed, _ = argument[3]
     if size == _EIGHT and not argument[0].endswith("*"):
-        if widths.is_wide(argument[0]):
+        if describe.is_wide(argument[0]):
             return WIDE
         if is_signed:
             return SIGNED
     return WORD
 
 
-def kinds_of_format(taken: list[conversion.Taken], text: bytes) -> list[Kind]:
+def kinds_of_format(taken: list[formats.Taken], text: bytes) -> list[Kind]:
     """Return the kinds of the arguments of a format, up to the first one that is not known.
 
     The types of the arguments do not tell whether they are wide on any machine, but the format
@@ -86,9 +86,9 @@ def kinds_of_format(taken: list[conversion.Taken], text: bytes) -> list[Kind]:
         wide = [False] * len(taken)
     kinds: list[Kind] = []
     for is_wide, (_, (how, size, is_signed, _), *_) in zip(wide, taken, strict=True):
-        if how == row.SHOW_LONG_DOUBLE:
+        if how == compiled.SHOW_LONG_DOUBLE:
             kinds.append(LONGEST)
-        elif how == row.SHOW_FLOAT:
+        elif how == compiled.SHOW_FLOAT:
             kinds.append(DOUBLE)
         elif is_wide:
             kinds.append(WIDE)

@@ -6,9 +6,9 @@ from __future__ import annotations
 from soscope.control.remote.passing import PassedArguments
 from soscope.control.remote.relaid import AS_IT_IS, Planner, Relaying
 from soscope.model.call import RESULT_ITEM
-from soscope.prototypes import row
+from soscope.prototypes import compiled
 
-_Choice = tuple[row.Conditions, Relaying | None]
+_Choice = tuple[compiled.Conditions, Relaying | None]
 
 
 class Led:
@@ -17,14 +17,17 @@ class Led:
     __slots__ = ("_choices", "_deciders")
 
     def __init__(
-        self, declared: row.FunctionRow | None, planner: Planner | None, structs: row.Structs
+        self,
+        declared: compiled.FunctionRow | None,
+        planner: Planner | None,
+        structs: compiled.Structs,
     ) -> None:
         self._choices: dict[int, list[_Choice]] = {}
         self._deciders: dict[int, tuple[int, int]] = {}  # index of the argument's word, and a mask
         if declared is None or planner is None:
             return
         fixed = declared[1]
-        rows: list[tuple[int, row.Conditions, row.ArgumentRow]] = list(declared[7])
+        rows: list[tuple[int, compiled.Conditions, compiled.ArgumentRow]] = list(declared[7])
         for conditions, tail in declared[2]:
             rows += [(item, conditions, each) for item, each in enumerate(tail, len(fixed))]
         rows += [(item, (), each) for item, each in enumerate(fixed)]
@@ -34,7 +37,7 @@ class Led:
             choice = conditions, planner.plan(each, structs)
             self._choices.setdefault(item, []).append(choice)
         for number, argument in enumerate(fixed):
-            if argument[1] == row.PLACE_INT:
+            if argument[1] == compiled.PLACE_INT:
                 self._deciders[number] = argument[2], (1 << 8 * argument[3][1]) - 1
 
     def plan(self, item: int, taken: PassedArguments) -> Relaying | None:

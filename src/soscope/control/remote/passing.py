@@ -20,7 +20,7 @@ from soscope.entry.remote.convention import (
     WORDS_BY_PLACE,
     Convention,
 )
-from soscope.prototypes import row
+from soscope.prototypes import compiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class Reader:
     def _by_class(self, of: ClassedRecord) -> None:
         """Read a structure from the place that x86-64's classes give it."""
         for place in of.places:
-            if place >= row.SECOND_FLOAT:
+            if place >= compiled.SECOND_FLOAT:
                 self.taken.floats.append(self._number(is_single=False))
             else:
                 self.taken.words.append(self._word())
@@ -258,10 +258,10 @@ class Reader:
         ]
         for number, piece in enumerate(pieces):
             word = int.from_bytes(piece, "little")
-            is_float = of.place == row.PLACE_FLOAT or (
-                of.place == row.PLACE_REGISTERS and of.places[number] >= row.SECOND_FLOAT
+            is_float = of.place == compiled.PLACE_FLOAT or (
+                of.place == compiled.PLACE_REGISTERS and of.places[number] >= compiled.SECOND_FLOAT
             )
-            if of.place == row.PLACE_STACK:
+            if of.place == compiled.PLACE_STACK:
                 self.taken.stack.append(word)
             elif is_float:
                 self.taken.floats.append(piece)

@@ -15,12 +15,17 @@ from soscope.entry.remote.convention import (
     COMPLEX_WORDS,
     Convention,
 )
-from soscope.prototypes import row
-from soscope.prototypes.leaves import is_whole, leaves_of
+from soscope.prototypes import compiled
+from soscope.prototypes.describe import is_whole, leaves_of
 
 _EIGHT = 8
 _MIXED = 2  # fields that RISC-V passes separately
-_RESULT_AT = {0: 0, 1: 8, row.SECOND_FLOAT: 16, row.SECOND_FLOAT + 1: 24}  # offsets in OP_RESULT
+_RESULT_AT = {
+    0: 0,
+    1: 8,
+    compiled.SECOND_FLOAT: 16,
+    compiled.SECOND_FLOAT + 1: 24,
+}  # offsets in OP_RESULT
 _ANY = -1
 _COMPLEX = (8, 16)  # bytes; complex long doubles have other sizes
 
@@ -62,7 +67,7 @@ class PassedRecord:
 
     def __init__(
         self,
-        of: row.ArgumentRow,
+        of: compiled.ArgumentRow,
         plan: Relaying,
         numbers: list[Number],
         convention: Convention,
@@ -76,8 +81,8 @@ class PassedRecord:
         self.alignment = max(number.size for number in numbers)
         self.place = of[1]
         self.places: list[int] = []
-        if self.place in (row.PLACE_REGISTERS, row.PLACE_RESULT):
-            self.places = row.unpacked(of[2], plan.here)
+        if self.place in (compiled.PLACE_REGISTERS, compiled.PLACE_RESULT):
+            self.places = compiled.unpacked(of[2], plan.here)
         rules = convention.records
         may_be_apart = not is_union or rules.has_unions
         self.is_apart = may_be_apart and self._is_apart(rules.numbers, is_mixed=rules.is_mixed)
@@ -101,7 +106,7 @@ class PassedRecord:
     def as_kept(self, data: bytes) -> bytes:
         """Return the bytes of OP_RESULT, x86-64's registers, from the bytes of a result."""
         turned = self.plan.turned(data)
-        if self.place == row.PLACE_MEMORY:
+        if self.place == compiled.PLACE_MEMORY:
             return turned
         kept = bytearray(4 * _EIGHT)
         for number, code in enumerate(self.places):
@@ -116,12 +121,12 @@ class PassedComplex(PassedRecord):
 
     __slots__ = ()
 
-    def __init__(self, of: row.ArgumentRow, plan: Relaying, convention: Convention) -> None:
+    def __init__(self, of: compiled.ArgumentRow, plan: Relaying, convention: Convention) -> None:
         half = of[3][1] // 2
         numbers = [Number(at, half, is_float=True) for at in (0, half)]
         super().__init__(of, plan, numbers, convention)
-        if of[1] == row.PLACE_FLOAT:
-            self.places = [row.SECOND_FLOAT]
+        if of[1] == compiled.PLACE_FLOAT:
+            self.places = [compiled.SECOND_FLOAT]
         how = convention.complex
         if how == COMPLEX_RECORD:
             return
@@ -142,43 +147,43 @@ class ClassedRecord(PassedRecord):
 
     __slots__ = ("index",)
 
-    def __init__(self, of: row.ArgumentRow, size: int) -> None:
+    def __init__(self, of: compiled.ArgumentRow, size: int) -> None:
         self.plan = AS_IT_IS
         self.size = size
         self.numbers = []
         self.alignment = _EIGHT
         self.is_apart = self.is_by_address = self.is_split = self.returns_apart = False
         self.place, self.index = of[1], of[2]
-        self.has_hidden = self.place == row.PLACE_MEMORY
+        self.has_hidden = self.place == compiled.PLACE_MEMORY
         self.places = []
-        if self.place == row.PLACE_INT:
+        if self.place == compiled.PLACE_INT:
             self.places = [self.index]
-        elif self.place in (row.PLACE_REGISTERS, row.PLACE_RESULT):
-            self.places = row.unpacked(self.index, size)
+        elif self.place in (compiled.PLACE_REGISTERS, compiled.PLACE_RESULT):
+            self.places = compiled.unpacked(self.index, size)
 
 
-def _classed(of: row.ArgumentRow) -> ClassedRecord | None:
+def _classed(of: compiled.ArgumentRow) -> ClassedRecord | None:
     """Return how x86-64 passes a value, None if x87 registers are involved."""
     made = ClassedRecord(of, of[3][1])
-    is_there = made.places or made.place in (row.PLACE_STACK, row.PLACE_MEMORY)
-    return None if row.SECOND_X87 in made.places or not is_there else made
+    is_there = made.places or made.place in (compiled.PLACE_STACK, compiled.PLACE_MEMORY)
+    return None if compiled.SECOND_X87 in made.places or not is_there else made
 
 
 def record_of(
-    of: row.ArgumentRow, planner: Planner, structs: row.Structs, convention: Convention
+    of: compiled.ArgumentRow, planner: Planner, structs: compiled.Structs, convention: Convention
 ) -> PassedRecord | None:
     """Return how a structure or complex number is passed or returned, None if it is not known."""
     how, here, _, name = of[3]
     if convention.records.by_class:
         return _classed(of)
-    if how == row.SHOW_COMPLEX:
+    if how == compiled.SHOW_COMPLEX:
         if convention.complex == COMPLEX_UNKNOWN or here not in _COMPLEX:
             return None
         return PassedComplex(of, planner.numbers(here, 2), convention)
     leaves = leaves_of(name, structs)
     if not leaves or not is_whole(name, structs):
         return None
-    if any(leaf.show[0] in (row.SHOW_TEXT, row.SHOW_SIGNALS) for leaf in leaves):
+    if any(leaf.show[0] in (compiled.SHOW_TEXT, compiled.SHOW_SIGNALS) for leaf in leaves):
         return None
     places = planner.places(name, here, leaves)
     plan = planner.structure(name, here, structs)
@@ -187,7 +192,7 @@ def record_of(
     numbers: dict[int, Number] = {}
     is_union = False
     for leaf, (at, size) in zip(leaves, places[1], strict=True):
-        is_float = leaf.show[0] == row.SHOW_FLOAT
+        is_float = leaf.show[0] == compiled.SHOW_FLOAT
         is_union |= any(
             at < each.at + each.size and each.at < at + size for each in numbers.values()
         )

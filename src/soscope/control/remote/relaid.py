@@ -12,10 +12,9 @@ from functools import partial
 
 from soscope.binfmt.elf.reader import Encoding
 from soscope.control.remote.constants import AS_HERE, Constants
-from soscope.prototypes import row
-from soscope.prototypes.leaves import Leaf, leaves_of
+from soscope.prototypes import compiled
+from soscope.prototypes.describe import Leaf, is_wide, leaves_of
 from soscope.prototypes.show import holds
-from soscope.prototypes.widths import is_wide
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,8 +27,11 @@ if TYPE_CHECKING:
 _HALF, _SIGNAL_WORDS = 4, 8  # bytes
 _SIGNALS = (1 << 8 * _SIGNAL_WORDS) - 1
 _FAMILY = 2  # bytes of a socket address in the machine's byte order
-_PLAIN = frozenset((row.LEADS_NOWHERE, row.LEADS_TO_STRING, row.LEADS_TO_BYTES))
-_ALIKE = _PLAIN | {row.LEADS_TO_WIDE, row.LEADS_TO_STRING_AT}  # read by the machine's own rules
+_PLAIN = frozenset((compiled.LEADS_NOWHERE, compiled.LEADS_TO_STRING, compiled.LEADS_TO_BYTES))
+_ALIKE = _PLAIN | {
+    compiled.LEADS_TO_WIDE,
+    compiled.LEADS_TO_STRING_AT,
+}  # read by the machine's own rules
 
 
 class Relaying:
@@ -86,34 +88,39 @@ class Planner:
         self._most_aligned = most_aligned
         self._order: Order = "little" if coding.order == "<" else "big"
 
-    def plan(self, of: row.ArgumentRow, structs: row.Structs) -> Relaying | None:
+    def plan(self, of: compiled.ArgumentRow, structs: compiled.Structs) -> Relaying | None:
         """Return the plan for the memory that an argument points to, None if it is not known."""
         leads, show = of[4], of[5]
         if leads in _ALIKE:
             return AS_IT_IS
-        if leads == row.LEADS_TO_SOCKET:
+        if leads == compiled.LEADS_TO_SOCKET:
             return AS_IT_IS if self._order == "little" else Relaying(0, 0, _socket)
-        if leads == row.LEADS_TO_DESCRIPTORS:
+        if leads == compiled.LEADS_TO_DESCRIPTORS:
             size = self._coding.bits // 8
             return Relaying(
                 size, size, lambda data: data if self._order == "little" else data[::-1]
             )
         if show is None:
             return None
-        if leads == row.LEADS_TO_FIELDS:
+        if leads == compiled.LEADS_TO_FIELDS:
             return self.structure(show[3].partition(":")[0], show[1], structs)
-        if show[0] == row.SHOW_STRUCT:
+        if show[0] == compiled.SHOW_STRUCT:
             return self.structure(show[3], show[1], structs)
         return self._number(of[0], show)
 
-    def _number(self, of: str, show: row.Show) -> Relaying | None:
+    def _number(self, of: str, show: compiled.Show) -> Relaying | None:
         how, size, _, _ = show
-        if how == row.SHOW_SIGNALS:
+        if how == compiled.SHOW_SIGNALS:
             return Relaying(_SIGNAL_WORDS, _SIGNAL_WORDS, self._signals)
-        if how in (row.SHOW_LONG_DOUBLE, row.SHOW_COMPLEX, row.SHOW_BITS, row.SHOW_TEXT):
+        if how in (
+            compiled.SHOW_LONG_DOUBLE,
+            compiled.SHOW_COMPLEX,
+            compiled.SHOW_BITS,
+            compiled.SHOW_TEXT,
+        ):
             return None
         there = size
-        if size == 8 and self._coding.bits == 32 and how != row.SHOW_FLOAT and not is_wide(of):
+        if size == 8 and self._coding.bits == 32 and how != compiled.SHOW_FLOAT and not is_wide(of):
             there = _HALF
         return Relaying(size, there, partial(self._integer, show=show))
 
@@ -127,7 +134,7 @@ class Planner:
             size, size, lambda data: b"".join(data[at : at + each][::-1] for at in starts)
         )
 
-    def _integer(self, data: bytes, *, show: row.Show) -> bytes:
+    def _integer(self, data: bytes, *, show: compiled.Show) -> bytes:
         _, size, is_signed, name = show
         value = int.from_bytes(data, self._order, signed=is_signed)
         if self._constants.has(name):
@@ -188,11 +195,15 @@ class Planner:
         places = []
         for leaf in leaves:
             how, size, _, _ = leaf.show
-            if size > _HALF and how not in (row.SHOW_FLOAT, row.SHOW_POINTER, row.SHOW_TEXT):
+            if size > _HALF and how not in (
+                compiled.SHOW_FLOAT,
+                compiled.SHOW_POINTER,
+                compiled.SHOW_TEXT,
+            ):
                 return None
-            there = _HALF if how == row.SHOW_POINTER else size
-            aligned = 1 if how == row.SHOW_TEXT else size
-            aligned_there = 1 if how == row.SHOW_TEXT else min(there, self._most_aligned)
+            there = _HALF if how == compiled.SHOW_POINTER else size
+            aligned = 1 if how == compiled.SHOW_TEXT else size
+            aligned_there = 1 if how == compiled.SHOW_TEXT else min(there, self._most_aligned)
             end += -end % aligned
             end_there += -end_there % aligned_there
             if end != leaf.at:
@@ -204,7 +215,7 @@ class Planner:
             return None
         return end_there + -end_there % (all_aligned or 1), tuple(places)
 
-    def structure(self, name: str, here: int, structs: row.Structs) -> Relaying | None:
+    def structure(self, name: str, here: int, structs: compiled.Structs) -> Relaying | None:
         """Return the plan for a structure of `here` bytes on x86-64, None if it is not known."""
         leaves = leaves_of(name, structs)
         if leaves is None:
@@ -254,9 +265,9 @@ class Planner:
                 continue
             how, wanted, _, _ = leaf.show
             piece = data[at : at + size]
-            if how == row.SHOW_TEXT:
+            if how == compiled.SHOW_TEXT:
                 piece = piece[:wanted]
-            elif how == row.SHOW_SIGNALS:
+            elif how == compiled.SHOW_SIGNALS:
                 piece = self._signals(piece[:_SIGNAL_WORDS])
             else:
                 piece = self._integer(piece, show=leaf.show)

@@ -19,7 +19,7 @@ from soscope.entry.remote.convention import (
     LONG_DOUBLE_X87,
     Convention,
 )
-from soscope.prototypes import row
+from soscope.prototypes import compiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def record_result(
 def _of_registers(stub: StoppedThread, of: ClassedRecord) -> bytes:
     data = b""
     for place in of.places:
-        if place >= row.SECOND_FLOAT:
-            data += stub.get_bytes(f"xmm{place - row.SECOND_FLOAT}")[:_EIGHT]
+        if place >= compiled.SECOND_FLOAT:
+            data += stub.get_bytes(f"xmm{place - compiled.SECOND_FLOAT}")[:_EIGHT]
         else:
             data += stub.get(("rax", "rdx")[place]).to_bytes(_EIGHT, "little")
     return data

@@ -47,7 +47,7 @@ class InjectInstrument(Instrument):
         self.seed = seed
         prototypes = load()
         if files:
-            from soscope.prototypes.files import add_files
+            from soscope.prototypes.sources import add_files
 
             add_files(prototypes, files)
         tables = Tables(rules, prototypes, seed, follow=follow)

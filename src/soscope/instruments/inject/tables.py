@@ -13,8 +13,7 @@ from struct import pack
 from soscope.errors import UsageError
 from soscope.instruments.inject.spec import CERTAIN, InjectRule, seed_of
 from soscope.prototypes import Prototypes
-from soscope.prototypes.failures import errno_number
-from soscope.prototypes.undeclared import RESULT_KINDS
+from soscope.prototypes.table import RESULT_KINDS, errno_number
 from soscope.select.automaton import compile_names
 from soscope.select.filter import ANY, Pattern, Selection, Word, compile_pattern, compile_symbol
 from soscope.select.twins import twins

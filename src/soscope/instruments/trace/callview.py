@@ -8,7 +8,7 @@ from os.path import normpath
 from soscope.instruments.trace.choice import OF_END
 from soscope.model.call import ENDED_RETURN, NOTHING, Entry, Exit, Stretch, WholeCall
 from soscope.model.image import TracedSlot, is_error
-from soscope.prototypes import row
+from soscope.prototypes import compiled
 from soscope.recording.units import captured
 from soscope.select.where import Address
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from soscope.prototypes import Prototypes
-    from soscope.prototypes.argument import Argument
+    from soscope.prototypes.formats import Argument
     from soscope.select.where import Condition, Value
 
 _ALL = 1 << 30  # bytes; values are never shortened here
@@ -85,7 +85,7 @@ class CallViews:
         symbol = slot.symbol
         if symbol not in self._names:
             of = self.prototypes.row(symbol)
-            fixed, tails = ([], []) if of is None else row.argument_names(of)
+            fixed, tails = ([], []) if of is None else compiled.argument_names(of)
             self._names[symbol] = {said: place for place, said in enumerate(fixed)}
             self._tails[symbol] = tails
         place = self._names[symbol].get(name)

@@ -200,8 +200,8 @@ class DescribedFunctions:
         left = sorted(name for name in names if name.startswith("_Z") and not self._is_known(name))
         if not left:
             return
-        from soscope.prototypes.added import MANGLED, SourceText
-        from soscope.prototypes.frommangled import Scopes, declare
+        from soscope.prototypes.cxx import Scopes, declare
+        from soscope.prototypes.sources import MANGLED, SourceText
 
         scopes = Scopes(image.dynamic_strings() for _, image in images.all)
         declared = []
@@ -219,7 +219,7 @@ class DescribedFunctions:
     def _read_ltrace(self, names: set[str]) -> None:
         """Add prototypes from ltrace's files, for functions that are still unknown."""
         if _has_ltrace_files():
-            from soscope.prototypes.files import add_ltrace
+            from soscope.prototypes.sources import add_ltrace
 
             self.notes += add_ltrace(self._prototypes, names)
 
@@ -258,8 +258,8 @@ class DescribedFunctions:
             self.notes.append(f"debug information was not read: {path}, as it took too long")
             return
         entries, file = debug
-        from soscope.prototypes.added import CALLER, DWARF, SourceText
         from soscope.prototypes.fromdwarf import CWriter
+        from soscope.prototypes.sources import CALLER, DWARF, SourceText
 
         writer = CWriter(entries, self._prototypes.preamble)
         symbols = {name: name for name in names} | {_twin(name): name for name in names}

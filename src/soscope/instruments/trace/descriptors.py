@@ -23,7 +23,7 @@ from soscope.model.call import (
     ProcessStart,
 )
 from soscope.model.image import is_error
-from soscope.prototypes import escape, row
+from soscope.prototypes import compiled, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from soscope.instruments.trace.callbacks import Callbacks
     from soscope.instruments.trace.standardstreams import StandardStreams
     from soscope.prototypes import Prototypes
-    from soscope.prototypes.argument import Argument
+    from soscope.prototypes.formats import Argument
     from soscope.recording.names import Programs
 
 _ALL = 1 << 30  # bytes; paths are never shortened here
@@ -266,7 +266,7 @@ class Descriptors:
         streams: list[int] = []
         has_callbacks = False
         if of is not None:
-            names, _ = row.argument_names(of)
+            names, _ = compiled.argument_names(of)
             places = [
                 place
                 for place, (name, argument) in enumerate(zip(names, of[1], strict=True))
@@ -436,4 +436,4 @@ def _agree(known: str, link: str) -> bool:
 def _escaped(path: str) -> str:
     """Return a path without characters that a terminal might interpret."""
     data = path.encode("utf-8", "surrogateescape")
-    return escape.string(data, len(data))[1:-1].replace('\\"', '"')
+    return show.string(data, len(data))[1:-1].replace('\\"', '"')

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from soscope.errors import FormatError
-from soscope.prototypes.treatment import FAMILIES
+from soscope.prototypes.compiled import TREATMENT_FAMILIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class ForeignFunctions:
     def may_be(self, symbol: ElfSymbol) -> bool:
         """Return whether the function that an image calls by a symbol may be another library's."""
         version = symbol.version
-        if version and any(self._prototypes.is_of(each, version) for each in FAMILIES):
+        if version and any(self._prototypes.is_of(each, version) for each in TREATMENT_FAMILIES):
             return False
         return self.is_defined(symbol.name)
 

@@ -73,7 +73,7 @@ class TraceInstrument(Instrument):
         self._output = output
         self.prototypes = load()
         if settings.prototypes:
-            from soscope.prototypes.files import add_files
+            from soscope.prototypes.sources import add_files
 
             add_files(self.prototypes, settings.prototypes)
         self._recording: Sink | None = None

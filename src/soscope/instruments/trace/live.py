@@ -28,7 +28,7 @@ from soscope.instruments.trace.summary import SummaryRow, rows_of
 from soscope.model.call import Entry, Event, Exit
 from soscope.model.image import TracedImage
 from soscope.prototypes import Prototypes
-from soscope.prototypes.argument import Argument
+from soscope.prototypes.formats import Argument
 from soscope.wire.layout import BLOCK_FRAMES
 
 TYPE_CHECKING = False

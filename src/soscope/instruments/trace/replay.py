@@ -200,7 +200,7 @@ class Replay:
         prototypes = load()
         texts = self.recording.prototypes
         if texts:
-            from soscope.prototypes.added import SourceText
+            from soscope.prototypes.sources import SourceText
 
             for packed in texts:
                 text = SourceText.unpacked(packed)
@@ -211,7 +211,7 @@ class Replay:
                 except FormatError as error:
                     self._remarks.append(f"{self.recording.path}: declarations in it: {error}")
         if files:
-            from soscope.prototypes.files import add_files
+            from soscope.prototypes.sources import add_files
 
             add_files(prototypes, files)
         return prototypes

@@ -11,7 +11,7 @@ from soscope.report.trace.display import Display
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.prototypes.argument import Argument
+    from soscope.prototypes.formats import Argument
     from soscope.recording.names import Programs
     from soscope.report.trace.callstacks import CallStacks
     from soscope.report.trace.places import CallPlaces

@@ -27,7 +27,7 @@ from soscope.model.call import (
 from soscope.model.image import TracedSlot, is_error
 from soscope.proc.status import signal_name
 from soscope.prototypes import Prototypes
-from soscope.prototypes.argument import Argument
+from soscope.prototypes.formats import Argument
 from soscope.recording.blocks import compact
 from soscope.report.output import Output
 from soscope.report.trace.display import Display
