@@ -16,7 +16,7 @@ import pytest
 
 from soscope.binfmt.source import ByteSource
 from soscope.errors import SoscopeError
-from soscope.live.heap.blockpages import BlockPages
+from soscope.live.heap.memory import BlockPages
 from soscope.live.process import Process
 from soscope.live.python.few import FewReader, StillMemory
 from soscope.live.python.interpreter import Interpreter, find_interpreter
@@ -29,7 +29,7 @@ from soscope.live.python.offsets import (
     POINTER,
     PythonLayout,
 )
-from soscope.live.python.strings import read_bytes, read_str
+from soscope.live.python.values import read_bytes, read_str
 from tests.support.machines.pythons import DISTRIBUTION, pythons
 from tests.support.machines.tools import need
 from tests.support.time.patience import limit

@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 
-from soscope.live.heap.blockpages import BlockPages
+from soscope.live.heap.memory import BlockPages
 from soscope.live.heap.pages import ResidentPages
 
 PAGE = 4096

@@ -20,7 +20,7 @@ from soscope.live.python.gather import Words, gather
 from soscope.live.python.objects import ManyObjects, ObjectReader
 from soscope.live.python.offsets import layout_of
 from soscope.live.python.sizes import RULES
-from soscope.live.python.strings import read_bytes, read_str
+from soscope.live.python.values import read_bytes, read_str
 from soscope.proc.memory import ProcessMemory
 
 LAYOUT = layout_of(sys.version_info[:2])

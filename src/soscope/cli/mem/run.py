@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.cli.early import Early
     from soscope.control.outcome import Outcome
-    from soscope.live.heap.blockpages import BlockPages
+    from soscope.live.heap.memory import BlockPages
     from soscope.report.form import Form
 
 _STDERR = 2

@@ -24,7 +24,7 @@ from soscope.live.images.ownscope import own_scope
 from soscope.live.images.space import Space
 from soscope.live.images.watch import Watch
 from soscope.live.slots.bindings import INTERPOSED, Binding, Bindings
-from soscope.live.slots.reaimed import note_reaimed
+from soscope.live.slots.code import note_reaimed
 from soscope.live.slots.row import SlotRow
 from soscope.live.slots.slotuses import can_search, uses_of
 from soscope.model.filemap import ELF

@@ -11,7 +11,7 @@ from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.images.space import Space
 from soscope.live.images.watch import Watch
 from soscope.live.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND, Bindings
-from soscope.live.slots.reaimed import note_reaimed
+from soscope.live.slots.code import note_reaimed
 from soscope.live.slots.row import SlotRow
 
 STATES = (UNBOUND, BOUND, INTERPOSED, HOOKED)

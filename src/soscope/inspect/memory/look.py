@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from soscope.live.heap.blockpages import BlockPages
+    from soscope.live.heap.memory import BlockPages
     from soscope.live.images.space import Space
     from soscope.live.process import Process
     from soscope.proc.memory import Area

@@ -10,7 +10,7 @@ from soscope.live.process import Process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.live.heap.blockpages import BlockPages
+    from soscope.live.heap.memory import BlockPages
 
 
 def divide(pid: int, objects: BlockPages | None = None) -> list[int] | None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from soscope.live.heap.blockpages import BlockPages
+    from soscope.live.heap.memory import BlockPages
     from soscope.wire.block import ControlBlock
 
 # Takes a pid and the known blocks of objects. Returns the six parts of RssParts, None if not

@@ -11,7 +11,7 @@ from struct import iter_unpack, unpack_from
 
 from soscope.binfmt.source import ByteSource
 from soscope.live.python.offsets import PythonLayout
-from soscope.live.python.strings import read_str
+from soscope.live.python.values import read_str
 
 _MOST = 1 << 16  # entries that are read, at most
 _GENERAL = 0  # the kind of keys whose entries have a hash

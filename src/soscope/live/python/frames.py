@@ -9,7 +9,7 @@ from soscope.binfmt.source import ByteSource
 from soscope.live.python.gather import Words
 from soscope.live.python.lines import line_of
 from soscope.live.python.offsets import BYTE_INDEX, NOTHING, POINTER, UNIT_INDEX, PythonLayout
-from soscope.live.python.strings import read_bytes, read_str
+from soscope.live.python.values import read_bytes, read_str
 
 _TAGS = np.uint64(7)
 _MOST = 1 << 16  # variables

@@ -8,8 +8,8 @@ import numpy as np
 from soscope.binfmt.source import ByteSource
 from soscope.live.python.gather import Words
 from soscope.live.python.offsets import PythonLayout
-from soscope.live.python.strings import read_str
 from soscope.live.python.types import PythonTypes
+from soscope.live.python.values import read_str
 
 _MOST = 1 << 28  # entries
 _LONGEST = 60  # characters of a key's text

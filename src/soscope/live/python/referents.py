@@ -17,8 +17,8 @@ from soscope.live.python.frames import FrameReader
 from soscope.live.python.gather import Words
 from soscope.live.python.keys import dict_items, key_text, keys_and_values
 from soscope.live.python.offsets import PythonLayout
-from soscope.live.python.strings import c_string, read_str
 from soscope.live.python.types import HEAP_TYPE, PythonTypes, TypeInfo
+from soscope.live.python.values import c_string, read_str
 
 LIST, TUPLE, DICT, TYPE = 1 << 25, 1 << 26, 1 << 29, 1 << 31  # of tp_flags
 _MANAGED_DICT, _INLINE_VALUES = 1 << 4, 1 << 2

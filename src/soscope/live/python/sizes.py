@@ -9,7 +9,7 @@ CPython (or numpy) does. Sizes are in bytes.
 
 from __future__ import annotations
 
-from soscope.live.python.strings import KIND, WIDE_SHIFT
+from soscope.live.python.values import KIND, WIDE_SHIFT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

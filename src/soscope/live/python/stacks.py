@@ -18,8 +18,8 @@ from soscope.live.places import MOST, HeldPlaces
 from soscope.live.python.interpreter import Interpreter
 from soscope.live.python.lines import LineTable
 from soscope.live.python.offsets import BYTE_INDEX, NOTHING, POINTER
-from soscope.live.python.strings import read_bytes, read_str
 from soscope.live.python.threads import thread_states, word_at
+from soscope.live.python.values import read_bytes, read_str
 from soscope.model.call import OwnFrame
 
 _PAGE = 4096

@@ -12,7 +12,7 @@ from struct import iter_unpack, unpack_from
 from soscope.binfmt.source import ByteSource
 from soscope.live.python.dicts import value_of
 from soscope.live.python.offsets import PythonLayout
-from soscope.live.python.strings import c_string, read_str
+from soscope.live.python.values import c_string, read_str
 
 HEAP_TYPE = 1 << 9  # of tp_flags
 HAS_GC = 1 << 14

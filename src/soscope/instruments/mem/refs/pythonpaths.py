@@ -24,8 +24,8 @@ from soscope.live.python.gather import gather
 from soscope.live.python.keys import dict_items
 from soscope.live.python.offsets import PythonLayout
 from soscope.live.python.referents import DICT, TYPE, UNNAMED, Hold, Referents
-from soscope.live.python.strings import read_str
 from soscope.live.python.types import PythonTypes
+from soscope.live.python.values import read_str
 from soscope.wire import headers as layout
 
 _RANKS = {layout.REF_THREAD: 1, layout.REF_FRAME: 2}

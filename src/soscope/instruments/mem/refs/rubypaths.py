@@ -18,7 +18,7 @@ from soscope.instruments.mem.refs.model import (
 )
 from soscope.instruments.mem.refs.search import Link, RefSearch
 from soscope.instruments.mem.rubyobjects import RubyNames
-from soscope.live.python.strings import c_string
+from soscope.live.python.values import c_string
 from soscope.wire import headers as layout
 
 _CLASS, _MODULE, _ARRAY, _DATA = 2, 3, 7, 12

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from soscope.live.heap.glibc.chunks import MIN_SIZE, HeapWords, size_of
+from soscope.live.heap.chunks import MIN_SIZE, HeapWords, size_of
 
 _SHIFT = 12
 _MOST_LINKED = 1 << 24

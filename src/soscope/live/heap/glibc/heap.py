@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from struct import Struct
 
+from soscope.live.heap.chunks import MIN_SIZE, HeapWords, size_of
 from soscope.live.heap.glibc.arenas import Arena, find_arenas, read_arena
-from soscope.live.heap.glibc.chunks import MIN_SIZE, HeapWords, size_of
 from soscope.live.heap.glibc.freelists import cached_chunks, fast_chunks
 from soscope.live.heap.glibc.params import Params, find_params
 from soscope.proc.memory import available

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     Words = npt.NDArray[np.uint64]
 
+
 _SHIFT = 12
 _PAGE = 1 << _SHIFT
 _MANY = 64  # pages: longer blocks are kept as ranges

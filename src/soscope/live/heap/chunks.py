@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from soscope.live.images.space import Space
 
+
 PREV_IN_USE = 1
 MIN_SIZE = 32
 _FLAGS = 7
