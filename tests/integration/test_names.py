@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.live.lookup.query import Query, parse
+from soscope.live.lookup.answer import Query, parse
 from soscope.live.process import Process
 from tests.support.files.elffiles import build_id, built, pack, run, split
 from tests.support.machines.tools import need, not_here

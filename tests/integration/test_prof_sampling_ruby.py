@@ -18,7 +18,7 @@ from soscope.instruments.prof.sampling.process import SamplerProcess
 from soscope.live.images.images import find_images
 from soscope.live.images.space import Space
 from soscope.live.ruby.frames import RubyStacks
-from soscope.live.ruby.interpreter import find_ruby
+from soscope.live.ruby.layout import find_ruby
 from tests.support.machines.rubies import found, rubies
 from tests.support.processes.sampled import sampled
 from tests.support.processes.stopped import thread_pointer

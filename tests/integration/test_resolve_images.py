@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import Images
-from soscope.live.images.loadedimage import LoadedImage
 from tests.support.machines.tools import namespaces, need, not_here
 from tests.support.processes.resolving import LIBRARY, SOURCES, Teller, made, teller
 
@@ -229,7 +229,7 @@ def test_a_library_whose_file_cannot_be_had_is_read_from_memory(
     truth = running.tell("handle", handle, "code")
     copy.unlink()
     # what an ordinary user sees: no map_files, and the path is gone
-    from soscope.live.images import imagefile
+    from soscope.live.images import image as imagefile
 
     image = image_of(running, "code")
     before = imagefile._open

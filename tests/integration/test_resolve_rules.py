@@ -20,7 +20,7 @@ from soscope.inspect.explain.process import explain_process
 from soscope.linker.image import Image
 from soscope.linker.library import open_image
 from soscope.linker.providers import Providers
-from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.images.image import LoadedImage
 from soscope.live.process import Process
 from tests.support.processes.resolving import LIBRARY, Teller, made, teller
 from tests.support.processes.run import run

@@ -9,7 +9,7 @@ from soscope.options.map import MapOptions, parse
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # imported after the words were parsed
     from soscope.inspect.map.processmap import Chooses, ProcessMap
-    from soscope.live.images.loadedimage import LoadedImage
+    from soscope.live.images.image import LoadedImage
     from soscope.live.images.space import Space
 
 

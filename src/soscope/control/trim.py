@@ -14,7 +14,7 @@ from soscope.entry.agent.visit import Visit
 from soscope.entry.guest.call import call
 from soscope.entry.isa import arch
 from soscope.errors import AttachError, NoSuchProcess, SoscopeError
-from soscope.live.heap.allocator import GLIBC, find_allocator
+from soscope.live.heap.memory import GLIBC, find_allocator
 from soscope.live.process import Process
 from soscope.proc import memory
 from soscope.proc.status import Refused, in_full

@@ -11,11 +11,11 @@ from soscope.binfmt.isa import CALL, JUMP, STUB
 from soscope.errors import FormatError, HookError, SoscopeError
 from soscope.hooking import refused
 from soscope.hooking.pins import LoadedPlace
+from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import Images, find_images
-from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.images.space import Space
 from soscope.live.slots.bindings import HOOKED, UNBOUND, Binding, Bindings
-from soscope.live.slots.slotuses import uses_of
+from soscope.live.slots.code import uses_of
 from soscope.select.filter import Selection, chooses, compile_selection
 
 _CALLS = frozenset((CALL, JUMP, STUB))

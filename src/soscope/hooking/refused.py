@@ -9,7 +9,7 @@ functions the slots of the interpreter and of extension modules are not hooked.
 from __future__ import annotations
 
 from soscope.errors import HookError
-from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.images.image import LoadedImage
 from soscope.prototypes import Prototypes
 from soscope.wire import layout
 

@@ -18,13 +18,12 @@ import gc
 import time
 
 from soscope.errors import NoSuchProcess
+from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import Images, find_images
-from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.images.space import Space
 from soscope.live.images.watch import Watch
-from soscope.live.lookup.answer import Answer
+from soscope.live.lookup.answer import Answer, Batch, Query, parse
 from soscope.live.lookup.answerer import Answerer
-from soscope.live.lookup.query import Batch, Query, parse
 from soscope.proc.rights import missing_right
 from soscope.proc.status import read_stat
 

@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from soscope.live.lookup.query import parse
+from soscope.live.lookup.answer import parse
 from tests.support.time.patience import limit
 
 CANNOT = "cannot be asked"

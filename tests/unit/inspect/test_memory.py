@@ -13,8 +13,8 @@ from soscope.inspect.memory import model
 from soscope.inspect.memory.model import Look, RssPart
 from soscope.inspect.memory.sums import Claim, sum_up
 from soscope.inspect.memory.verdict import judge
-from soscope.live.heap.glibc import heap
-from soscope.live.heap.pages import Pages, ResidentPages
+from soscope.live.heap import glibc
+from soscope.live.heap.memory import Pages, ResidentPages
 from soscope.live.process import Process
 from soscope.proc import memory
 
@@ -149,7 +149,7 @@ def test_pages_that_were_never_touched_are_read_as_zeros_and_stay_away() -> None
 
 
 def test_a_heap_that_is_too_large_to_be_copied_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heap, "available", lambda: 4096)
+    monkeypatch.setattr(glibc, "available", lambda: 4096)
     # a process of its own: this one may be large by now
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdin is not None

@@ -7,8 +7,7 @@ import random
 
 import numpy as np
 
-from soscope.live.heap.memory import BlockPages
-from soscope.live.heap.pages import ResidentPages
+from soscope.live.heap.memory import BlockPages, ResidentPages
 
 PAGE = 4096
 START, END = 16 * PAGE, 400 * PAGE

@@ -15,8 +15,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import encoding
 from soscope.binfmt.elf.symbols.array import SymbolArray
 from soscope.live.names import containing
-from soscope.live.names.containing import GAP, INSIDE, UNSIZED, Hit, SymbolIndex, scan
-from soscope.live.names.nearest import find_some
+from soscope.live.names.containing import GAP, INSIDE, UNSIZED, Hit, SymbolIndex, find_some, scan
 from tests.support.time.patience import within_cpu
 
 BOUNDS = [(0x100, 0x200), (0x200, 0x240), (0x300, 0x340)]

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from soscope.live.names.demangle import Demangler
-from soscope.live.names.demangledapart import LONGEST_TEXT, may_be_long
+from soscope.live.names.demangle import LONGEST_TEXT, Demangler, may_be_long
 from tests.support.machines.tools import need
 from tests.support.time.patience import limit
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from soscope.errors import NoSuchProcess, SoscopeError
+from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import find_images
-from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.images.space import Space
 from soscope.live.process import Process
 from soscope.proc import maps

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 from struct import pack_into, unpack_from
 
-from soscope.live.heap.ownwords import own_words
+from soscope.live.heap.memory import own_words
 
 
 def test_each_of_them_is_found() -> None:

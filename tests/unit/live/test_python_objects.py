@@ -15,12 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soscope.binfmt.source import BufferSource
-from soscope.live.python.dicts import value_of
-from soscope.live.python.gather import Words, gather
-from soscope.live.python.objects import ManyObjects, ObjectReader
+from soscope.live.python.objects import ManyObjects, ObjectReader, Words, gather
 from soscope.live.python.offsets import layout_of
-from soscope.live.python.sizes import RULES
-from soscope.live.python.values import read_bytes, read_str
+from soscope.live.python.types import RULES
+from soscope.live.python.values import read_bytes, read_str, value_of
 from soscope.proc.memory import ProcessMemory
 
 LAYOUT = layout_of(sys.version_info[:2])

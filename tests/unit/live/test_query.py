@@ -10,7 +10,7 @@ import pytest
 
 from soscope.errors import UsageError
 from soscope.live.images.space import Space
-from soscope.live.lookup.query import Batch, Query, parse
+from soscope.live.lookup.answer import Batch, Query, parse
 from soscope.live.lookup.values import Unreadable, ValueFormat
 from tests.support.processes.leftovers import closing
 

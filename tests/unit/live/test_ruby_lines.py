@@ -9,8 +9,8 @@ from struct import pack
 import pytest
 
 from soscope.binfmt.source import BufferSource
+from soscope.live.ruby.frames import RubyLines
 from soscope.live.ruby.isa import arch
-from soscope.live.ruby.lines import RubyLines
 
 FIRST, IN_BLOCK = 54, 512  # iseq.c: IMMEDIATE_TABLE_SIZE, and bits of a struct succ_dict_block
 

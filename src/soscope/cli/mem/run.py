@@ -76,7 +76,7 @@ def _record(options: MemRunOptions, path: str, tell: Early) -> Outcome:
 def _prepare() -> None:
     """Import the modules for `_divide` while the command runs, which would wait at its end."""
     import soscope.inspect.memory.rss
-    import soscope.live.images.gentle
+    import soscope.live.images.space
 
     del soscope
 

@@ -15,7 +15,7 @@ from soscope.model import filemap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not needed to explain files
-    from soscope.live.slots.slotuses import Use
+    from soscope.live.slots.code import Use
 
 # The steps, in the order of a first call.
 LINK_MAP = "link-map"

@@ -18,15 +18,13 @@ from soscope.inspect.explain.model import (
     RelocationPlace,
 )
 from soscope.inspect.explain.processsteps import Surroundings, hook_of, steps_of
+from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import Images, find_images
-from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.images.ownscope import own_scope
 from soscope.live.images.space import Space
 from soscope.live.images.watch import Watch
-from soscope.live.slots.bindings import INTERPOSED, Binding, Bindings
-from soscope.live.slots.code import note_reaimed
-from soscope.live.slots.row import SlotRow
-from soscope.live.slots.slotuses import can_search, uses_of
+from soscope.live.slots.bindings import INTERPOSED, Binding, Bindings, SlotRow
+from soscope.live.slots.code import can_search, note_reaimed, uses_of
 from soscope.model.filemap import ELF
 
 MAIN = "MAIN"

@@ -20,10 +20,9 @@ from soscope.inspect.explain.model import (
     ProcessPart,
     Step,
 )
-from soscope.live.images.loadedimage import LoadedImage
-from soscope.live.slots.bindings import HOOKED, INTERPOSED, UNBOUND, Binding
-from soscope.live.slots.row import AGENT_NAME
-from soscope.live.slots.slotuses import Use
+from soscope.live.images.image import LoadedImage
+from soscope.live.slots.bindings import AGENT_NAME, HOOKED, INTERPOSED, UNBOUND, Binding
+from soscope.live.slots.code import Use
 
 _MOST_USES = 6
 

@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic, sleep
 
+from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import Images, find_images
-from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.images.space import Space
 from soscope.live.images.watch import Watch
-from soscope.live.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND, Bindings
+from soscope.live.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND, Bindings, SlotRow
 from soscope.live.slots.code import note_reaimed
-from soscope.live.slots.row import SlotRow
 
 STATES = (UNBOUND, BOUND, INTERPOSED, HOOKED)
 

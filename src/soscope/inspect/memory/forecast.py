@@ -9,7 +9,7 @@ brk(2).
 
 from __future__ import annotations
 
-from soscope.live.heap.glibc.heap import ArenaHeap, GlibcHeap
+from soscope.live.heap.glibc import ArenaHeap, GlibcHeap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

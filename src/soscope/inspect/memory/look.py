@@ -12,14 +12,19 @@ from soscope.inspect.memory.forecast import trimmed
 from soscope.inspect.memory.model import ArenaSizes, Look
 from soscope.inspect.memory.steps import POOLS
 from soscope.inspect.memory.sums import Claim, sum_up
-from soscope.live.heap.allocator import GLIBC, Allocator, find_allocator, glibc_images
-from soscope.live.heap.glibc.heap import GlibcHeap, read_heap
-from soscope.live.heap.glibc.mapped import mapped_chunks
-from soscope.live.heap.pages import Pages
-from soscope.live.heap.pymalloc import find_pools, is_python
-from soscope.live.heap.ranges import TakenRanges
-from soscope.live.heap.stacks import find_stacks
-from soscope.live.heap.variables import bss_ranges
+from soscope.live.heap.glibc import GlibcHeap, mapped_chunks, read_heap
+from soscope.live.heap.memory import (
+    GLIBC,
+    Allocator,
+    Pages,
+    TakenRanges,
+    bss_ranges,
+    find_allocator,
+    find_pools,
+    find_stacks,
+    glibc_images,
+    is_python,
+)
 from soscope.proc import maps, memory
 from soscope.proc.rights import missing_right
 

@@ -11,7 +11,7 @@ from soscope.proc.memory import Area
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.live.heap.pages import ResidentPages
+    from soscope.live.heap.memory import ResidentPages
 
 Key = tuple[str, str | None]
 

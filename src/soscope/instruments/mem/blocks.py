@@ -12,7 +12,7 @@ from struct import unpack_from
 from soscope.control.instrument import Hooks, Instrument
 from soscope.control.stacklosses import StackLosses
 from soscope.instruments.mem.sampled import scale_of
-from soscope.live.python.inagent import agent_layouts
+from soscope.live.python.offsets import agent_layouts
 from soscope.prototypes import load
 from soscope.select.filter import ALL, compile_selection
 from soscope.wire import layout

@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 from soscope.instruments.mem.objects import REFUSALS
-from soscope.live.python.inagent import agent_layouts
+from soscope.live.python.offsets import agent_layouts
 from soscope.wire import headers as layout
 from soscope.wire import headers as tally
 from soscope.wire import layout as wire

@@ -17,7 +17,7 @@ from soscope.errors import SoscopeError
 from soscope.instruments.mem.layouts import ruby_library
 from soscope.instruments.mem.onpath import finder_source
 from soscope.instruments.mem.sampled import Chances, scale_of
-from soscope.live.python.inagent import agent_layouts
+from soscope.live.python.offsets import agent_layouts
 from soscope.proc import status
 from soscope.proc.memory import ProcessMemory
 from soscope.prototypes import load

@@ -14,7 +14,7 @@ from soscope.instruments.mem.sampled import Chances
 from soscope.instruments.mem.sidetable import SideTable, Tally
 from soscope.instruments.mem.survivors import RUBY, Survivors, notes_of_room, numbers_of
 from soscope.live.heap.memory import BlockPages
-from soscope.live.python.gather import gather
+from soscope.live.python.objects import gather
 from soscope.wire import headers as layout
 
 TYPE_CHECKING = False

@@ -408,7 +408,7 @@ def _memory_for(stacks: int) -> tuple[bytes, int]:
     """Return the first bytes and the size of the memory for stacks of so many frames."""
     if not stacks:
         return b"", 0
-    from soscope.live.python.inagent import agent_layouts
+    from soscope.live.python.offsets import agent_layouts
     from soscope.proc.status import has_xsave
     from soscope.wire.recorder import stack_memory
 

@@ -12,8 +12,8 @@ the images that were loaded together with this one.
 from __future__ import annotations
 
 from soscope.errors import FormatError
+from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import Images
-from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.images.scope import breadth_first, entries_of
 
 _PRIVATE = 1400  # bytes of a link map, glibc 2.31 to 2.43: the scope is in its second half

@@ -15,7 +15,7 @@ from __future__ import annotations
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.symbols.lookup import Name
 from soscope.errors import FormatError
-from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.images.image import LoadedImage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

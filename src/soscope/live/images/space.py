@@ -1,28 +1,188 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The address space of a process, for reading: memory, mappings, auxiliary vector.
-
-`/proc/PID/mem` is kept open. It belongs to the address space, not to the process id: after an
-exec, or if the id belongs to another process, it reads as empty and never shows another program.
-If the kernel refuses it but shows the mappings (Yama's ptrace_scope 1), the contents of mapped
-files are used in its place, and `is_patchwork` is true.
-"""
+"""The address space of a process that is only looked at: memory, mappings, auxiliary vector."""
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 import time
+from bisect import bisect_right
 
 from soscope.binfmt.source import ByteSource
 from soscope.errors import FormatError, NoSuchProcess, SoscopeError
 from soscope.proc import maps, status
+from soscope.proc.maps import Mapping
 from soscope.proc.memory import ProcessMemory
 from soscope.proc.rights import missing_right
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Literal
+
+
+# The contents of mapped files, in place of memory that soscope may not read.
+#
+# It replaces /proc/PID/mem if reading that is refused. A page mapped without write permission has
+# exactly the contents of the file. Other pages had these contents at the start.
+
+
+class Patchwork(ByteSource):
+    """The mapped files of a process, at the addresses at which they are mapped."""
+
+    __slots__ = ("_files", "_mappings", "_starts", "_tid")
+
+    def __init__(self, tid: int, mappings: list[Mapping]) -> None:
+        super().__init__(f"mapped files of process {tid}")
+        self._tid = tid
+        self._mappings = [mapping for mapping in mappings if mapping.inode]
+        self._starts = [mapping.start for mapping in self._mappings]
+        self._files: dict[int, int | None] = {}
+
+    def __del__(self) -> None:
+        for descriptor in self._files.values():
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return up to `size` bytes at run-time address `offset`; fewer at a mapping's end."""
+        data = bytearray()
+        while len(data) < size:
+            addr = offset + len(data)
+            at = bisect_right(self._starts, addr) - 1
+            if at < 0 or addr >= self._mappings[at].end:
+                break
+            mapping = self._mappings[at]
+            descriptor = self._open(mapping)
+            if descriptor is None:
+                break
+            wanted = min(size - len(data), mapping.end - addr)
+            piece = os.pread(descriptor, wanted, mapping.offset + addr - mapping.start)
+            data += piece
+            if len(piece) < wanted:
+                break
+        return bytes(data)
+
+    def _open(self, mapping: Mapping) -> int | None:
+        """Open the file of a mapping, if it is still the same file; once for each inode."""
+        if mapping.inode not in self._files:
+            self._files[mapping.inode] = open_same(
+                (f"/proc/{self._tid}/root{mapping.path}", mapping.path), mapping.inode
+            )
+        return self._files[mapping.inode]
+
+
+def open_same(paths: tuple[str, ...], inode: int) -> int | None:
+    """Open the first of `paths` that is a regular file with this inode, None if none is.
+
+    It never waits for a pipe and never opens a device.
+    """
+    for path in paths:
+        try:
+            if not _is_same(os.stat(path), inode):
+                continue
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        except OSError:
+            continue  # missing or not allowed: try the next path
+        if _is_same(os.fstat(descriptor), inode):
+            return descriptor
+        os.close(descriptor)
+    return None
+
+
+def _is_same(status: os.stat_result, inode: int) -> bool:
+    return stat.S_ISREG(status.st_mode) and status.st_ino == inode
+
+
+# Read the memory of a process without adding to its resident memory.
+#
+# A read through /proc/PID/mem touches pages as the process itself would: the kernel maps them, and
+# RSS grows. A page that is not in memory yet has the contents of its file, or zeros, so its bytes
+# are taken from there. Only pages that are swapped out come back into memory, as their bytes are
+# nowhere else.
+
+_PAGE = 4096
+# The upper two bits of an entry's last byte: is the page present, is it swapped out
+# (Documentation/admin-guide/mm/pagemap.rst).
+_ENTRY, _TOP, _KEPT = 8, 7, 0b01 << 6
+
+
+class GentleMemory(ByteSource):
+    """Reads as `memory`, that of thread `tid`, does; `mapping_at` returns an address's mapping.
+
+    Raises OSError if the kernel does not tell which pages are in memory.
+    """
+
+    __slots__ = ("_descriptor", "_mapping_at", "_mappings", "_memory", "_patchwork", "_tid")
+
+    def __init__(
+        self,
+        tid: int,
+        memory: ByteSource,
+        mapping_at: Callable[[int], Mapping | None],
+        mappings: Callable[[], list[Mapping]],
+    ) -> None:
+        super().__init__(memory.name)
+        self._descriptor = os.open(f"/proc/{tid}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+        self._tid = tid
+        self._memory = memory
+        self._mapping_at = mapping_at
+        self._mappings = mappings
+        self._patchwork: Patchwork | None = None
+
+    def __del__(self) -> None:
+        if hasattr(self, "_descriptor"):
+            os.close(self._descriptor)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return up to `size` bytes at run-time address `offset`; fewer if a page is missing."""
+        if not 0 <= offset < 1 << 47 or size <= 0:
+            return self._memory.read(offset, size)
+        first, last = offset // _PAGE, (offset + size - 1) // _PAGE
+        entries = os.pread(self._descriptor, (last - first + 1) * 8, first * 8)
+        if not entries:  # the process has ended: `memory` reports it
+            return self._memory.read(offset, size)
+        tops = entries[_TOP::_ENTRY]
+        if min(tops) >= _KEPT:
+            return self._memory.read(offset, size)
+        states = [top >= _KEPT for top in tops]
+        data = bytearray()
+        end = offset + size
+        while (at := offset + len(data)) < end:
+            page = at // _PAGE - first
+            run = page
+            while run < len(states) and states[run] == states[page]:
+                run += 1
+            stop = min((first + run) * _PAGE, end)
+            piece = self._memory.read(at, stop - at) if states[page] else self._absent(at, stop)
+            data += piece
+            if not piece:
+                break
+        return bytes(data)
+
+    def _absent(self, start: int, end: int) -> bytes:
+        """Return the contents of pages that are not in memory, up to the end of their mapping."""
+        mapping = self._mapping_at(start)
+        if mapping is None:
+            return self._memory.read(start, end - start)
+        size = min(end, mapping.end) - start
+        if mapping.inode:
+            if self._patchwork is None:
+                self._patchwork = Patchwork(self._tid, self._mappings())
+            # if the file is deleted, only the memory has the bytes
+            return self._patchwork.read(start, size) or self._memory.read(start, size)
+        if mapping.path in ("", "[heap]", "[stack]") or mapping.path.startswith("[anon:"):
+            return bytes(size)
+        return self._memory.read(start, size)
+
+
+# The address space of a process, for reading: memory, mappings, auxiliary vector.
+#
+# `/proc/PID/mem` is kept open. It belongs to the address space, not to the process id: after an
+# exec, or if the id belongs to another process, it reads as empty and never shows another program.
+# If the kernel refuses it but shows the mappings (Yama's ptrace_scope 1), the contents of mapped
+# files are used in its place, and `is_patchwork` is true.
 
 _PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)
 _PF_EXITING = 0x4
@@ -35,7 +195,7 @@ class Space:
 
     `tid` is a living thread of it: the leader, unless the leader has ended. `bits` is 32 or 64,
     `maps` the auxiliary vector, `start` the start time in clock ticks since boot. `memory` reads
-    run-time addresses. If `is_gentle` is true, a read brings no page into memory (`gentle.py`).
+    run-time addresses. If `is_gentle` is true, a read brings no page into memory (`space.py`).
 
     `order` is its byte order, "<" or ">", and `endian` the same for int.from_bytes. `is_here` is
     true for a process of this machine, which is in /proc. `is_still` is true if nothing changes
@@ -98,8 +258,6 @@ class Space:
 
     def _patchwork(self, refusal: PermissionError) -> ByteSource:
         """Return the mapped files in place of the memory, or raise the error for the refusal."""
-        from soscope.live.images.patchwork import Patchwork
-
         try:
             return Patchwork(self.tid, self.mappings)
         except PermissionError:
@@ -107,8 +265,6 @@ class Space:
 
     def _gentle(self, held: ProcessMemory) -> ByteSource:
         """Return a memory that brings no pages in, or `held` if there is no /proc/PID/pagemap."""
-        from soscope.live.images.gentle import GentleMemory
-
         try:
             return GentleMemory(self.tid, held, self.mapping_at, lambda: self.mappings)
         except OSError:
@@ -261,8 +417,6 @@ class Space:
 
     def mapping_at(self, addr: int) -> maps.Mapping | None:
         """Return the mapping that contains `addr`, None if there is none."""
-        from bisect import bisect_right
-
         self._asked += 1
         if self._mappings is None and self._asked <= _FEW:  # one of thousands is needed
             if self._lines is None:

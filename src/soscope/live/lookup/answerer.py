@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import os
 
+from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import Images
-from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.lookup import answer as words
-from soscope.live.lookup.answer import Answer, Candidate
+from soscope.live.lookup.answer import Answer, Candidate, Query
 from soscope.live.lookup.lookup import Hit, Lookup, rule_of
-from soscope.live.lookup.query import Query
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -236,7 +235,7 @@ class Answerer:
         names = self._names()
         answers = names.statics(self.lookup, query, images)
         if not answers and query.is_demangled:
-            from soscope.live.names.cxxnames import mangled_names
+            from soscope.live.names.demangle import mangled_names
 
             mangled = mangled_names(query.name, images, result.why)
             queries = [Query(query.text, name, image=query.image) for name in mangled]

@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the function that an IFUNC resolves to, without running its resolver.
-
-The loader has run the resolver for relocations. Sources are (a) an IRELATIVE slot of its own
-image whose addend is the resolver, and (b) a slot of any image for the same name and version. (c)
-The same library in soscope's own process gives the same result, if build-id and processor are the
-same and there are no tunables.
-"""
+"""Which function an IFUNC was resolved to, without running its resolver."""
 
 from __future__ import annotations
 
 import os
 
+from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.elf.symbols.table import SymbolEntry
 from soscope.errors import FormatError
+from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import Images
-from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.images.space import Space
 from soscope.live.slots import slots
+
+# Find the function that an IFUNC resolves to, without running its resolver.
+#
+# The loader has run the resolver for relocations. Sources are (a) an IRELATIVE slot of its own
+# image whose addend is the resolver, and (b) a slot of any image for the same name and version. (c)
+# The same library in soscope's own process gives the same result, if build-id and processor are the
+# same and there are no tunables.
 
 _TUNABLES = b"GLIBC_TUNABLES="
 _OURS = ("libc.so.6", "libm.so.6")
@@ -153,3 +155,37 @@ def _has_tunables(space: Space) -> bool:
     except OSError:
         return True
     return any(entry.startswith(_TUNABLES) for entry in theirs) or "GLIBC_TUNABLES" in os.environ
+
+
+# Find the function to which an IFUNC that is only in .symtab was resolved.
+#
+# A static program has no dynamic section, and a local IFUNC has no name in one. But the relocation
+# for it is in a section of the file all the same (R_X86_64_IRELATIVE: its addend is the resolver,
+# its slot holds the resolver's result). The resolver is not run.
+
+_SHT_RELA = 4
+_MAX_BYTES = 1 << 28
+
+
+def targets(image: LoadedImage, resolver: int) -> list[int]:
+    """Return the contents of slots for the IFUNC whose resolver is at vaddr `resolver`."""
+    file = image.file
+    irelative = frozenset() if image.arch is None else image.arch.relocations.irelative
+    if file is None or file.elf.encoding.bits != 64:
+        return []
+    values: dict[int, None] = {}
+    try:
+        sections = Sections.read(file.elf)
+        for section in sections.all:
+            if section.type != _SHT_RELA:
+                continue
+            data = sections.data(section, _MAX_BYTES)
+            layout = file.elf.encoding.rela
+            for slot, info, addend in layout.iter_unpack(data[: len(data) // 24 * 24]):
+                if info & 0xFFFF_FFFF in irelative and addend == resolver:
+                    value = image.space.word(slot + image.load_bias)
+                    if value and value != resolver + image.load_bias and image.executes(value):
+                        values[value] = None
+    except FormatError:
+        return []
+    return list(values)

@@ -13,12 +13,11 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.symbols.array import ElfSymbol
 from soscope.binfmt.elf.symbols.table import SymbolEntry
 from soscope.errors import FormatError
+from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import Images
-from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.lookup import answer as words
-from soscope.live.lookup.answer import Answer, Candidate
+from soscope.live.lookup.answer import Answer, Candidate, Query
 from soscope.live.lookup.lookup import Lookup
-from soscope.live.lookup.query import Query
 from soscope.live.names.containing import GAP, INSIDE, UNSIZED
 from soscope.live.names.locate import STUB, Place
 
@@ -144,7 +143,7 @@ class PictureNames:
         answer.kind = words.KIND_IFUNC
         if self._images.space.is_patchwork:
             return answer.refuse(words.NO_PERMISSION, "an IFUNC, and slots may not be read")
-        from soscope.live.lookup.staticifunc import targets
+        from soscope.live.lookup.ifunc import targets
 
         addrs = targets(image, symbol.value)
         if len(addrs) != 1:

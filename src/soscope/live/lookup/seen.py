@@ -7,11 +7,10 @@ import os
 
 from soscope.binfmt.elf.symbols.lookup import Name
 from soscope.errors import FormatError
+from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import Images
-from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.lookup import answer as words
-from soscope.live.lookup.answer import Answer, Candidate
-from soscope.live.lookup.query import Query
+from soscope.live.lookup.answer import Answer, Candidate, Query
 from soscope.live.slots import slots
 
 _NAMES = {slots.JUMP: "JUMP_SLOT", slots.DATA: "GLOB_DAT", slots.WORD: "word"}

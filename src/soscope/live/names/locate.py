@@ -17,8 +17,7 @@ from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.elf.symbols.array import ElfSymbol
 from soscope.binfmt.elf.symbols.table import dynamic_table
 from soscope.errors import FormatError
-from soscope.live.names.containing import GAP, INSIDE, UNSIZED, Hit, SymbolIndex, scan
-from soscope.live.names.nearest import find_some
+from soscope.live.names.containing import GAP, INSIDE, UNSIZED, Hit, SymbolIndex, find_some, scan
 from soscope.live.names.staticnames import ImageNames, Part
 
 DYNAMIC = "dlsym"

@@ -10,8 +10,16 @@ from struct import unpack_from
 
 from soscope.binfmt.source import ByteSource
 from soscope.live.python.offsets import PythonLayout
-from soscope.live.python.sizes import BUFFERS, FIRST_WORDS, INLINE, LOW, RULES, Rule, SizedObjects
-from soscope.live.python.types import PythonTypes
+from soscope.live.python.types import (
+    BUFFERS,
+    FIRST_WORDS,
+    INLINE,
+    LOW,
+    RULES,
+    PythonTypes,
+    Rule,
+    SizedObjects,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from soscope.binfmt.source import ByteSource
-from soscope.live.python.gather import Words
 from soscope.live.python.lines import line_of
+from soscope.live.python.objects import Words
 from soscope.live.python.offsets import BYTE_INDEX, NOTHING, POINTER, UNIT_INDEX, PythonLayout
 from soscope.live.python.values import read_bytes, read_str
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from soscope.binfmt.source import ByteSource
-from soscope.live.python.gather import Words
+from soscope.live.python.objects import Words
 from soscope.live.python.offsets import PythonLayout
 from soscope.live.python.types import PythonTypes
 from soscope.live.python.values import read_str

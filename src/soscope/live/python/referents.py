@@ -14,8 +14,8 @@ import numpy as np
 
 from soscope.binfmt.source import ByteSource
 from soscope.live.python.frames import FrameReader
-from soscope.live.python.gather import Words
 from soscope.live.python.keys import dict_items, key_text, keys_and_values
+from soscope.live.python.objects import Words
 from soscope.live.python.offsets import PythonLayout
 from soscope.live.python.types import HEAP_TYPE, PythonTypes, TypeInfo
 from soscope.live.python.values import c_string, read_str

@@ -14,11 +14,10 @@ from struct import unpack_from
 from soscope.binfmt.elf.symbols.lookup import Name
 from soscope.errors import SoscopeError
 from soscope.live.images.space import Space
-from soscope.live.places import MOST, HeldPlaces
-from soscope.live.python.interpreter import Interpreter
+from soscope.live.images.watch import MOST, HeldPlaces
+from soscope.live.python.interpreter import Interpreter, thread_states, word_at
 from soscope.live.python.lines import LineTable
 from soscope.live.python.offsets import BYTE_INDEX, NOTHING, POINTER
-from soscope.live.python.threads import thread_states, word_at
 from soscope.live.python.values import read_bytes, read_str
 from soscope.model.call import OwnFrame
 

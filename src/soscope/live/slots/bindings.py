@@ -20,12 +20,7 @@ definition of the oldest version, and a stub of the program is no definition for
 from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.slots import (
-    SlotRelocation,
-    copies_of,
-    ifuncs_of,
-    slot_relocations,
-)
+from soscope.binfmt.elf.slots import SlotRelocation, copies_of, ifuncs_of, slot_relocations
 from soscope.binfmt.elf.symbols.array import SymbolArray
 from soscope.binfmt.elf.symbols.lookup import gnu_hash
 from soscope.binfmt.elf.symbols.table import (
@@ -37,14 +32,16 @@ from soscope.binfmt.elf.symbols.table import (
 )
 from soscope.binfmt.isa import part
 from soscope.errors import FormatError
-from soscope.live.images.images import Images
-from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.images.image import LoadedImage
+from soscope.live.images.images import AGENT, Images
 from soscope.live.images.ownscope import own_scope, promised
 from soscope.live.images.scope import is_musl
+from soscope.live.images.space import Space
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
+
 
 UNBOUND = "unbound"
 BOUND = "bound"
@@ -509,3 +506,50 @@ def _by_address(array: SymbolArray) -> dict[int, bytes]:
             if value not in best or rank < best[value][:2]:
                 best[value] = *rank, name
     return {value: name for value, (_, _, name) in best.items()}
+
+
+# A slot for reports, with names for memory that belongs to no image.
+
+AGENT_NAME = "soscope's agent"
+UNMAPPED = "unmapped memory"
+ANONYMOUS = "anonymous memory"
+
+
+class SlotRow:
+    """One slot for reports: its target has a name, whatever memory that is.
+
+    `to_image` is the name of an image, or of the memory to which a hook leads. `to_symbol` and
+    `expected_image` are None if they are not known or do not apply.
+    """
+
+    __slots__ = ("binding", "expected_image", "to_image", "to_symbol")
+
+    def __init__(self, binding: Binding, names: dict[LoadedImage, str] | None = None) -> None:
+        self.binding = binding
+        expected, to_image = binding.expected, binding.to_image
+        names = names or {}
+        self.expected_image = None if expected is None else names.get(expected) or expected.name
+        self.to_symbol = binding.to_symbol
+        self.to_image: str | None = None
+        if to_image is not None:
+            self.to_image = names.get(to_image) or to_image.name
+        elif binding.state == HOOKED:
+            self.to_image = memory_name(binding.importer.space, binding.target)
+
+    @property
+    def is_changed(self) -> bool:
+        """Return whether the slot holds something that the loader would not have written."""
+        return self.binding.state == HOOKED
+
+
+def memory_name(space: Space, addr: int) -> str:
+    """Return the name of the memory at an address that belongs to no image."""
+    mapping = space.mapping_at(addr)
+    if mapping is None:
+        space.forget()  # it may be newer than the mappings that were read
+        mapping = space.mapping_at(addr)
+    if mapping is None:
+        return UNMAPPED
+    if mapping.path.startswith(AGENT):
+        return AGENT_NAME
+    return mapping.path or ANONYMOUS

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from soscope.binfmt.elf import constants as c
 from soscope.errors import FormatError
-from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.images.image import LoadedImage
 
 # kinds of relocations
 JUMP, DATA, WORD, IRELATIVE, DTPMOD, COPY = range(6)

@@ -24,7 +24,7 @@ from soscope.report.jsontext import json_document
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.live.slots.slotuses import Use
+    from soscope.live.slots.code import Use
 
 SCHEMA = "soscope/explain/1"
 

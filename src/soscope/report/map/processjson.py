@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.inspect.map.processmap import ProcessMap
-from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.images.image import LoadedImage
 from soscope.report.jsontext import json_document
 
 SCHEMA = "soscope/process-map/1"

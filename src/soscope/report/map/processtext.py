@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from soscope.inspect.map.processmap import ProcessMap
-from soscope.live.images.loadedimage import LoadedImage
-from soscope.live.slots.bindings import HOOKED, INTERPOSED
-from soscope.live.slots.row import SlotRow
+from soscope.live.images.image import LoadedImage
+from soscope.live.slots.bindings import HOOKED, INTERPOSED, SlotRow
 from soscope.model.call import printable
 from soscope.proc.maps import Mapping
 from soscope.report.words import plural

@@ -8,7 +8,7 @@ from soscope.report.jsontext import dumps, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.live.images.loadedimage import LoadedImage
+    from soscope.live.images.image import LoadedImage
 
 SCHEMA = "soscope/resolve/1"
 

@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.images.image import LoadedImage
 from soscope.live.lookup.answer import AMBIGUOUS, NONE, OK, Answer, Candidate
 from soscope.report.resolve.json import document
 

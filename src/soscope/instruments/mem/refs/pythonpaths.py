@@ -20,8 +20,8 @@ from soscope.instruments.mem.refs.model import (
     HolderStep,
 )
 from soscope.instruments.mem.refs.search import Link, RefSearch
-from soscope.live.python.gather import gather
 from soscope.live.python.keys import dict_items
+from soscope.live.python.objects import gather
 from soscope.live.python.offsets import PythonLayout
 from soscope.live.python.referents import DICT, TYPE, UNNAMED, Hold, Referents
 from soscope.live.python.types import PythonTypes

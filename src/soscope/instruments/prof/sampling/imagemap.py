@@ -15,9 +15,8 @@ from soscope.binfmt.elf.unwind import FrameTable, Row
 from soscope.binfmt.source import ByteSource, FileSource
 from soscope.entry.isa import arch
 from soscope.errors import FormatError, SoscopeError
-from soscope.live.images.imagefile import ImageFile
+from soscope.live.images.image import ImageFile, LoadedImage
 from soscope.live.images.images import Images, find_images
-from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.images.space import Space
 from soscope.live.images.watch import Watch
 from soscope.live.names.staticnames import open_regular

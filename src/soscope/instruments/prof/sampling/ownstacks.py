@@ -10,7 +10,7 @@ from soscope.instruments.prof.sampling.imagemap import ImageMap
 from soscope.live.python.interpreter import find_interpreter
 from soscope.live.python.stacks import PythonStacks
 from soscope.live.ruby.frames import RubyStacks
-from soscope.live.ruby.interpreter import find_ruby
+from soscope.live.ruby.layout import find_ruby
 from soscope.model.call import OwnFrame
 
 
