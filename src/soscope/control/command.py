@@ -13,8 +13,8 @@ import stat
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.control import environment
-from soscope.entry.byloader import is_loader, program_of
 from soscope.entry.isa import arch
+from soscope.entry.loader import is_loader, program_of
 from soscope.errors import FormatError, LaunchError
 from soscope.proc import status
 from soscope.proc.memory import ProcessMemory

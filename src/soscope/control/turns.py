@@ -12,7 +12,7 @@ import time
 from soscope.control import takeout
 from soscope.control.shield import is_abandoned
 from soscope.entry.agent.blob import Blob
-from soscope.entry.agent.codechanges import CodeChanges
+from soscope.entry.agent.changes import CodeChanges
 from soscope.entry.agent.methodchanges import MethodChanges
 from soscope.entry.agent.resident import Resident
 from soscope.entry.agent.visit import Executed, Visit

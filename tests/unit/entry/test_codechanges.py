@@ -6,7 +6,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from soscope.entry.agent.codechanges import CodeChanges
+from soscope.entry.agent.changes import CodeChanges
 from soscope.wire import layout
 
 CODE = 0  # the code of all images, a byte each

@@ -13,7 +13,7 @@ import os
 
 from soscope.binfmt.elf import constants as elf
 from soscope.binfmt.elf.image import ElfImage
-from soscope.entry import byloader, linkmap
+from soscope.entry import linkmap, loader
 from soscope.entry.agent.blob import Blob
 from soscope.entry.agent.handover import Files
 from soscope.entry.isa import arch
@@ -52,7 +52,7 @@ class Facts:
     """Facts about a process that the agent is to be inserted into.
 
     `maps` is its auxiliary vector. `is_by_loader` is set if its loader was told to start it (see
-    `byloader`). `loader` is the image of its loader, and `function` the address of the function
+    `loader`). `loader` is the image of its loader, and `function` the address of the function
     that the loader calls at its events. `saved` are the bytes of that function without soscope.
     `r_debug` is the address of its `struct r_debug` (0 if it is not known yet). `errno_offset`
     and `tid_offset` are the offsets of errno and of a thread's id from the thread pointer. If
@@ -77,7 +77,7 @@ class Facts:
         """
         self.is_by_loader = not vector.get(maps.AT_BASE)
         if self.is_by_loader:
-            vector = byloader.loader_vector(vector, memory)
+            vector = loader.loader_vector(vector, memory)
         self.auxv = vector
         self.errno_offset = _INT64_MIN
         self.tid_offset = 0
@@ -102,12 +102,12 @@ class Facts:
         """The load address of the loader."""
         return self.auxv[maps.AT_BASE]
 
-    def see_program(self, pid: int, memory: RemoteMemory) -> byloader.StartedProgram:
+    def see_program(self, pid: int, memory: RemoteMemory) -> loader.StartedProgram:
         """Find the program that the loader was told to start, once it is loaded.
 
         Raises Refused.
         """
-        program = byloader.StartedProgram(pid, memory, self.r_debug)
+        program = loader.StartedProgram(pid, memory, self.r_debug)
         self.auxv |= program.vector
         return program
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.unwind import code_ranges
-from soscope.entry.agent.codechanges import used_stacks
+from soscope.entry.agent.changes import used_stacks
 from soscope.entry.agent.resident import Resident
 from soscope.entry.agent.visit import Visit
 from soscope.entry.isa import arch

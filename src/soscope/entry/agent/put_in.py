@@ -20,7 +20,7 @@ import os
 import time
 
 from soscope.binfmt.elf.image import ElfImage
-from soscope.entry import byloader, linkmap
+from soscope.entry import linkmap, loader
 from soscope.entry.agent import locking, rival
 from soscope.entry.agent.blob import Blob
 from soscope.entry.agent.install import Facts, Handover, Install, Undo
@@ -99,7 +99,7 @@ class PutIn:
                 is_native = header.encoding.bits == arch.BITS and header.machine == arch.MACHINE
                 if is_native:
                     self._auxv = maps.read_auxv(self.tracee.tid)
-                    is_loader = not self._auxv.get(maps.AT_BASE) and byloader.is_loader(program)
+                    is_loader = not self._auxv.get(maps.AT_BASE) and loader.is_loader(program)
                     if self._auxv.get(maps.AT_BASE) and locking.would_fail(
                         self.tracee.tid, program
                     ):
@@ -113,7 +113,7 @@ class PutIn:
         if self._auxv.get(maps.AT_SECURE):
             raise Refused(status.SETUID)
         if is_loader:
-            if byloader.program_of(status.command_words(self.tracee.tid)) is None:
+            if loader.program_of(status.command_words(self.tracee.tid)) is None:
                 raise Refused(status.BY_LOADER)
         elif not self._auxv.get(maps.AT_BASE):
             raise Refused(status.static(status.program_path(self.tracee.tid)))

@@ -13,7 +13,7 @@ import os
 import time
 
 from soscope.binfmt.elf.image import ElfImage
-from soscope.entry import byloader, linkmap
+from soscope.entry import linkmap, loader
 from soscope.entry.agent import resident
 from soscope.entry.agent.install import Facts
 from soscope.entry.agent.sharing import who_shares
@@ -365,6 +365,6 @@ def _check_program(pid: int) -> dict[int, int]:
             raise Refused(f"its auxiliary vector: {error}") from error
         if vector.get(maps.AT_SECURE):
             raise Refused(status.SETUID)
-        if not vector.get(maps.AT_BASE) and not byloader.is_loader(program):
+        if not vector.get(maps.AT_BASE) and not loader.is_loader(program):
             raise Refused(status.static(status.program_path(pid)))
         return vector

@@ -11,7 +11,7 @@ from soscope.control.outcome import Outcome
 from soscope.control.program import Program
 from soscope.control.session import Session
 from soscope.control.settings import SessionSettings
-from soscope.entry.byloader import is_loader, program_of
+from soscope.entry.loader import is_loader, program_of
 from soscope.errors import FormatError
 from soscope.instruments.mem.rss import Divide, RssInstrument
 from soscope.proc.status import command_words, in_full

@@ -19,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import _socket
 
+
 _WAIT = ptrace.WALL | os.WNOHANG
 
 

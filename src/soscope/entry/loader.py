@@ -35,7 +35,7 @@ def is_loader(program: ElfImage) -> bool:
 def program_of(words: list[str]) -> str | None:
     """Return the program that a loader called with `words` starts, None for none.
 
-    >>> from soscope.entry.byloader import program_of
+    >>> from soscope.entry.loader import program_of
     >>> program_of(["ld.so", "--argv0", "sh", "/bin/dash", "-c", "true"])
     '/bin/dash'
     >>> program_of(["ld.so", "--list", "/bin/dash"])
