@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from soscope.entry.agent.blob import Blob, agent_path
+from soscope.entry.agent.install import Blob, agent_path
 from soscope.wire import layout
 from tests.agent import hosted
 from tests.support.machines.tools import need

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from soscope.entry.isa import arch
-from soscope.entry.seccomp.calls import CALLS
+from soscope.entry.seccomp import CALLS
 from tests.support.machines.tools import for_admin, yama
 from tests.support.processes import attached
 from tests.support.processes.launching import compiled, environment, launch, launched

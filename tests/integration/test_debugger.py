@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.entry.agent.blob import agent_path
+from soscope.entry.agent.install import agent_path
 from tests.support.machines.tools import need, not_here
 from tests.support.processes.run import run
 from tests.support.targets import build

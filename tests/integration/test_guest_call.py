@@ -19,7 +19,7 @@ from soscope.control.shield import shielded
 from soscope.entry.agent.visit import Executed
 from soscope.entry.guest import call as guest_call
 from soscope.entry.guest.call import CallFault
-from soscope.entry.guest.inside import Inside
+from soscope.entry.guest.frames import Inside
 from soscope.errors import NoSuchProcess
 from soscope.proc import maps
 from soscope.proc.status import Refused

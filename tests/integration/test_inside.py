@@ -12,9 +12,7 @@ import pytest
 
 from soscope.entry import ptrace
 from soscope.entry.agent.visit import Visit
-from soscope.entry.guest.frames import EARLY, MOST_FRAMES, SAID, Frames, Walk
-from soscope.entry.guest.inside import Inside
-from soscope.entry.guest.places import CodePlaces
+from soscope.entry.guest.frames import EARLY, MOST_FRAMES, SAID, CodePlaces, Frames, Inside, Walk
 from soscope.proc import maps
 from tests.support.machines.tools import need
 from tests.support.processes import attached

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from soscope.entry.agent.resident import find
-from soscope.entry.memory import RemoteMemory
+from soscope.entry.ptrace import RemoteMemory
 from soscope.proc import maps
 from tests.support.processes import attached
 from tests.support.processes.run import run

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from soscope.entry.agent import resident
-from soscope.entry.memory import RemoteMemory
+from soscope.entry.ptrace import RemoteMemory
 from soscope.proc import maps
 from tests.support.processes import attached
 from tests.support.processes.launching import environment

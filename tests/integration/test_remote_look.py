@@ -18,7 +18,7 @@ from soscope.binfmt.elf.sections import relative_words
 from soscope.binfmt.source import BufferSource
 from soscope.control.remote.process import RemoteProcess
 from soscope.control.remote.space import RemoteSpace
-from soscope.entry.remote.address import RemoteAddress
+from soscope.entry.remote.packets import RemoteAddress
 from soscope.entry.remote.stub import RemoteStub
 from soscope.proc import maps
 from tests.support.machines.crossed import program, sysroot, untraced

@@ -10,12 +10,12 @@ import sys
 
 import pytest
 
+from soscope.entry import seccomp
 from soscope.entry.isa import arch
-from soscope.entry.seccomp import bpf, calls
 from tests.support.processes.run import run
 
 _NUMBER = 1000  # no system call has it
-_ALLOW = (0x06, 0, 0, bpf.ALLOW)
+_ALLOW = (0x06, 0, 0, seccomp.ALLOW)
 _REFUSED = 1099  # no call gives it
 
 # BPF_ALU with a constant and with X, loads of the call's words, memory, moves
@@ -23,13 +23,13 @@ _ALU = [0x04, 0x14, 0x24, 0x34, 0x44, 0x54, 0x64, 0x74, 0x94, 0xA4]
 _JUMPS = [0x15, 0x25, 0x35, 0x45]
 
 
-def packed(code: bpf.Code) -> bytes:
+def packed(code: seccomp.Code) -> bytes:
     return b"".join(struct.pack("=HBBI", *one) for one in code)
 
 
-def random_code(chance: random.Random) -> bpf.Code:
+def random_code(chance: random.Random) -> seccomp.Code:
     """Make a filter that calculates something of a call's words, and answers with it."""
-    body: bpf.Code = []
+    body: seccomp.Code = []
     for _ in range(chance.randint(1, 25)):
         k = chance.choice([0, 1, 2, 31, 32, 255, 0xFFFF, 1 << 31, 0xFFFF_FFFF])
         kind = chance.randrange(7)
@@ -53,7 +53,7 @@ def random_code(chance: random.Random) -> bpf.Code:
             body.append((chance.choice([0x00, 0x01, 0x80, 0x81]), 0, 0, k))
         else:
             body += [(chance.choice(_JUMPS), 1, 0, k), (0x87, 0, 0, 0), (0x04, 0, 0, 7)]
-    end = [(0x54, 0, 0, 0xFF), (0x04, 0, 0, 1), (0x44, 0, 0, bpf.ERRNO), (0x16, 0, 0, 0)]
+    end = [(0x54, 0, 0, 0xFF), (0x04, 0, 0, 1), (0x44, 0, 0, seccomp.ERRNO), (0x16, 0, 0, 0)]
     return [(0x20, 0, 0, 0), (0x15, 1, 0, _NUMBER), _ALLOW, *body, *end]
 
 
@@ -82,7 +82,7 @@ for line in sys.stdin:
 """
 
 
-def kernel_says(asked: list[tuple[bpf.Code, list[int]]]) -> list[int]:
+def kernel_says(asked: list[tuple[seccomp.Code, list[int]]]) -> list[int]:
     """Return the errors that calls get under filters; _REFUSED where a filter is none."""
     script = ASKS.replace("NUMBER", str(_NUMBER)).replace("REFUSED", str(_REFUSED))
     lines = [" ".join([packed(code).hex(), *map(str, words)]) for code, words in asked]
@@ -98,21 +98,21 @@ def test_the_kernel_agrees() -> None:
     for (code, arguments), truth in zip(asked, kernel_says(asked), strict=True):
         if truth == _REFUSED:
             continue
-        words = bpf.call(_NUMBER, arch.AUDIT_ARCH, dict(enumerate(arguments)))
-        assert bpf.verdicts(bpf.parse(packed(code)), words) == {bpf.ERRNO | truth}
+        words = seccomp.seccomp_data(_NUMBER, arch.AUDIT_ARCH, dict(enumerate(arguments)))
+        assert seccomp.verdicts_of(seccomp.parse(packed(code)), words) == {seccomp.ERRNO | truth}
         compared += 1
         some = dict(list(enumerate(arguments))[:2])
-        assert bpf.ERRNO | truth in _verdicts(code, some)
-        assert bpf.ERRNO | truth in _verdicts(code, {})
+        assert seccomp.ERRNO | truth in _verdicts(code, some)
+        assert seccomp.ERRNO | truth in _verdicts(code, {})
     assert compared > 120
 
 
-def _verdicts(code: bpf.Code, known: dict[int, int]) -> set[int]:
+def _verdicts(code: seccomp.Code, known: dict[int, int]) -> set[int]:
     """Return what may be said where only some arguments are known; all where nobody knows."""
     try:
-        return bpf.verdicts(code, bpf.call(_NUMBER, arch.AUDIT_ARCH, known))
-    except bpf.TooLong:
-        return set(range(bpf.ERRNO, bpf.ERRNO + 4096))
+        return seccomp.verdicts_of(code, seccomp.seccomp_data(_NUMBER, arch.AUDIT_ARCH, known))
+    except seccomp.TooLong:
+        return set(range(seccomp.ERRNO, seccomp.ERRNO + 4096))
 
 
 @pytest.mark.every(5)
@@ -120,7 +120,7 @@ def _verdicts(code: bpf.Code, known: dict[int, int]) -> set[int]:
     ("code", "said"),
     [
         ([_ALLOW], None),
-        ([(0x06, 0, 0, bpf.LOG)], None),
+        ([(0x06, 0, 0, seccomp.LOG)], None),
         ([(0x06, 0, 0, 0x8000_0000)], "kills its process for open"),
         ([(0x06, 0, 0, 0x7FF0_0000)], "asks its tracer for open"),
         ([(0x06, 0, 0, 0x1234_0000)], "kills it for open"),
@@ -133,8 +133,8 @@ def _verdicts(code: bpf.Code, known: dict[int, int]) -> set[int]:
         ([(0x20, 0, 0, 32), (0x15, 0, 1, 7), (0x06, 0, 0, 0), _ALLOW], "open"),
     ],
 )
-def test_what_is_said_of_a_filter(code: bpf.Code, said: str | None) -> None:
-    found = calls.objection([packed([_ALLOW]), packed(code)])
+def test_what_is_said_of_a_filter(code: seccomp.Code, said: str | None) -> None:
+    found = seccomp.objection([packed([_ALLOW]), packed(code)])
     assert (found is None) == (said is None)
     if said is not None:
         assert found is not None
@@ -144,15 +144,15 @@ def test_what_is_said_of_a_filter(code: bpf.Code, said: str | None) -> None:
 def test_an_argument_that_is_known_decides() -> None:
     """mmap is never asked for memory that is writable and executable."""
     head = [(0x20, 0, 0, 0), (0x15, 0, 3, 9), (0x20, 0, 0, 32)]
-    assert calls.objection([packed([*head, (0x15, 0, 1, 7), (0x06, 0, 0, 0), _ALLOW])]) is None
-    found = calls.objection([packed([*head, (0x15, 0, 1, 3), (0x06, 0, 0, 0), _ALLOW])])
+    assert seccomp.objection([packed([*head, (0x15, 0, 1, 7), (0x06, 0, 0, 0), _ALLOW])]) is None
+    found = seccomp.objection([packed([*head, (0x15, 0, 1, 3), (0x06, 0, 0, 0), _ALLOW])])
     assert found == "its seccomp filter kills its thread for mmap"
 
 
 def test_errors_that_do_no_harm() -> None:
     def answers(number: int, error: int) -> str | None:
-        end = [(0x06, 0, 0, bpf.ERRNO | error), _ALLOW]
-        return calls.objection([packed([(0x20, 0, 0, 0), (0x15, 0, 1, number), *end])])
+        end = [(0x06, 0, 0, seccomp.ERRNO | error), _ALLOW]
+        return seccomp.objection([packed([(0x20, 0, 0, 0), (0x15, 0, 1, number), *end])])
 
     assert answers(310, errno.EPERM) is None
     assert answers(310, errno.EIO) is not None

@@ -30,7 +30,7 @@ sys.exit(main())
 # Threads stand still for a breakpoint when the first one is about to end the program.
 ENDS_IN_PAUSE = """
 import sys
-from soscope.entry.remote.turnstile import Turnstile
+from soscope.entry.remote.qemu import Turnstile
 from tests.support.time.patience import until
 SLEEPS = 230  # clock_nanosleep(2)
 stopped = Turnstile.has_stopped

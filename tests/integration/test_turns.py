@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from soscope.entry.agent.resident import find
-from soscope.entry.memory import RemoteMemory
+from soscope.entry.ptrace import RemoteMemory
 from soscope.proc import maps
 from tests.support.machines.tools import need
 from tests.support.processes import attached, turns

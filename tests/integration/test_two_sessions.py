@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from soscope.entry.agent.resident import Resident, find
-from soscope.entry.memory import RemoteMemory
+from soscope.entry.ptrace import RemoteMemory
 from soscope.proc import maps
 from soscope.proc.status import children
 from soscope.wire import layout

@@ -13,7 +13,7 @@
 enum {
 	VERSION_CHAINED = 2, // r_version, from which on r_next is there
 	OLD_STRIDES = 2,
-	LIST_MOST = 1 << 16, // images; soscope's linkmap.py has the same
+	LIST_MOST = 1 << 16, // images; soscope's loader.py has the same
 };
 
 // struct link_namespaces of glibc 2.31, and of 2.32 to 2.34

@@ -21,15 +21,11 @@ from soscope.control.program import Program
 from soscope.control.shield import is_abandoned, shielded
 from soscope.control.signals import Signals
 from soscope.control.tracer import tell_inner_pid
-from soscope.entry.agent.blob import Blob
-from soscope.entry.agent.handover import Files
-from soscope.entry.agent.install import Install, StartFault, Undo
-from soscope.entry.agent.resident import Resident
-from soscope.entry.agent.undo import Taken
+from soscope.entry.agent.install import Blob, Files, Install, StartFault, Undo
+from soscope.entry.agent.resident import Resident, Taken
 from soscope.entry.agent.visit import Executed, Visit
 from soscope.entry.isa import arch
-from soscope.entry.stop.borrowed import Borrowed
-from soscope.entry.stop.tracee import Faulted, Gone, Tracee
+from soscope.entry.stop.tracee import Borrowed, Faulted, Gone, Tracee
 from soscope.errors import AttachError, NoSuchProcess
 from soscope.proc import status
 from soscope.proc.status import Refused, comm, in_full

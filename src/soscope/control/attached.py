@@ -19,7 +19,7 @@ from soscope.control.lastprogram import program_of
 from soscope.control.program import Program
 from soscope.control.signals import Signals
 from soscope.control.visited import Visited
-from soscope.entry.agent.undo import Taken
+from soscope.entry.agent.resident import Taken
 from soscope.entry.agent.visit import Executed, Visit
 from soscope.errors import NoSuchProcess, SoscopeError
 from soscope.proc import status

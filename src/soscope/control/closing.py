@@ -11,12 +11,12 @@ import os
 
 from soscope.control.filtered import check_filters
 from soscope.control.shield import shielded
-from soscope.entry import linkmap
-from soscope.entry.agent.blob import Blob
+from soscope.entry import loader
+from soscope.entry.agent.install import Blob
 from soscope.entry.agent.resident import Resident
 from soscope.entry.agent.visit import Visit
 from soscope.entry.guest.call import call
-from soscope.entry.guest.inside import who_stays
+from soscope.entry.guest.frames import who_stays
 from soscope.errors import NoSuchProcess, SoscopeError
 from soscope.proc import maps
 from soscope.proc.status import Refused
@@ -161,10 +161,10 @@ def _range_of(visit: Visit, handle: int) -> tuple[int, int] | None:
 
     `handle` is the address of its `struct link_map`.
     """
-    debug = linkmap.read_debug(visit.memory, visit.facts.r_debug)
+    debug = loader.read_debug(visit.memory, visit.facts.r_debug)
     if debug is None:
         return None
-    entries = linkmap.walk(visit.memory, debug.first)
+    entries = loader.walk(visit.memory, debug.first)
     entry = next((entry for entry in entries if entry.addr == handle), None)
     if entry is None:
         return None

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from soscope.control import patch, takeout
 from soscope.control.closing import close_unused, waiting
-from soscope.entry.agent.resident import Resident
+from soscope.entry.agent.resident import Resident, Taken
 from soscope.entry.agent.resting import Remains
-from soscope.entry.agent.undo import Taken
 from soscope.entry.agent.visit import Visit
 from soscope.errors import AttachError
 from soscope.proc import status

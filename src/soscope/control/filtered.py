@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from soscope.control.shield import shielded
+from soscope.entry import seccomp
 from soscope.entry.agent.visit import Visit
-from soscope.entry.seccomp import calls, filters
 from soscope.errors import NotPermitted
 from soscope.proc.status import Refused
 
@@ -16,16 +16,16 @@ def check_filters(visit: Visit) -> None:
     Raises Refused if a filter forbids a needed system call, NotPermitted if soscope may not read
     the filters, and NoSuchProcess.
     """
-    counts = filters.suspects(visit.pid)
+    counts = seccomp.suspects(visit.pid)
     if not counts:
         return
-    if lack := filters.missing_right():
+    if lack := seccomp.missing_right():
         raise NotPermitted(
             f"process {visit.pid}: its seccomp filter may forbid what the agent needs, "
             f"and cannot be read: {lack}",
             hint="run soscope as root, outside of containers",
         )
-    for listed in shielded(lambda: filters.read(visit.pid, list(counts))):
-        if said := calls.objection(list(listed)):
+    for listed in shielded(lambda: seccomp.read(visit.pid, list(counts))):
+        if said := seccomp.objection(list(listed)):
             raise Refused(said)
     visit.filtered = counts

@@ -11,9 +11,8 @@ from __future__ import annotations
 import os
 
 from soscope.control.program import Program
-from soscope.entry.agent import handover
-from soscope.entry.agent.blob import Blob
-from soscope.entry.agent.handover import Files
+from soscope.entry.agent import install
+from soscope.entry.agent.install import Blob, Files
 from soscope.entry.agent.put_in import PutIn
 from soscope.entry.stop.tracee import Tracee
 from soscope.errors import SoscopeError
@@ -80,13 +79,13 @@ class AgentSource:
         assert self.blob is not None
         if block is not None and self.inherited is not None:
             return Files(*self.inherited), block
-        blob_there = handover.fetch(tracee, self.blob.fd)
+        blob_there = install.fetch(tracee, self.blob.fd)
         if blob_there >= 0:
             block = block or self.new_block(program, None)
             try:
                 return self.bring_block(tracee, block, blob_there), block
             except Refused:
-                handover.close(tracee, blob_there)
+                install.close(tracee, blob_there)
                 raise
         if block is not None:
             raise Refused(f"no descriptor for the agent: {os.strerror(-blob_there)}")
@@ -96,10 +95,10 @@ class AgentSource:
         """Bring the files of a block into the target. Raises Refused, with nothing left there."""
         there: list[int] = []
         for descriptor in block.descriptors:
-            number = handover.fetch(tracee, descriptor)
+            number = install.fetch(tracee, descriptor)
             if number < 0:
                 for other in there:
-                    handover.close(tracee, other)
+                    install.close(tracee, other)
                 raise Refused(f"no descriptor for the agent: {os.strerror(-number)}")
             there.append(number)
         return Files(blob_there, *there)
@@ -110,10 +109,10 @@ class AgentSource:
         Returns what `bring` returns. Raises Refused.
         """
         assert self.blob is not None
-        blob_there, ours = handover.create(tracee)
+        blob_there, ours = install.create(tracee)
         made = [os.fstat(ours).st_ino]
         try:
-            handover.copy_file(self.blob.fd, self.blob.size, ours)
+            install.copy_file(self.blob.fd, self.blob.size, ours)
         except OSError as error:
             raise Refused(f"no shared memory with the process: {error.strerror}") from error
         finally:
@@ -132,20 +131,20 @@ class AgentSource:
         ours: list[int] = []
         try:
             for _ in range(_FILES):
-                number, descriptor = handover.create(tracee)
+                number, descriptor = install.create(tracee)
                 there.append(number)
                 ours.append(descriptor)
         except Refused:
             for descriptor in ours:
                 os.close(descriptor)
             for number in there:
-                handover.close(tracee, number)
+                install.close(tracee, number)
             raise
         made = [os.fstat(descriptor).st_ino for descriptor in ours]
         block = self.new_block(program, tuple(ours))
         count = len(block.descriptors)
         for number in there[count:]:
-            handover.close(tracee, number)
+            install.close(tracee, number)
         try:
             from soscope.control.shield import give  # imported late: programs seldom need it
 

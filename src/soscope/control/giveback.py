@@ -18,14 +18,12 @@ import os
 import time
 
 from soscope.control.filtered import check_filters
-from soscope.entry.agent import stacks
+from soscope.entry.agent import resident
 from soscope.entry.agent.resident import Resident
 from soscope.entry.agent.resting import RestingCode
-from soscope.entry.agent.sharing import shares_now, who_shares
-from soscope.entry.agent.visit import Executed, Visit
-from soscope.entry.guest.inside import who_stays
-from soscope.entry.stop.borrowed import Borrowed
-from soscope.entry.stop.tracee import Faulted, Gone
+from soscope.entry.agent.visit import Executed, Visit, shares_now, who_shares
+from soscope.entry.guest.frames import who_stays
+from soscope.entry.stop.tracee import Borrowed, Faulted, Gone
 from soscope.errors import NoSuchProcess, SoscopeError
 from soscope.proc import status
 from soscope.proc.status import Refused
@@ -87,7 +85,7 @@ def _who_may_return(visit: Visit, agent: Resident) -> str:
     end = time.monotonic() + _LEAVING
     pause = _PAUSE
     while True:
-        places = stacks.find_interrupted(visit.memory, agent, visit.tid)
+        places = resident.find_interrupted(visit.memory, agent, visit.tid)
         if places is None:
             return "it has too much memory to look for contexts that return to the agent"
         if not places:

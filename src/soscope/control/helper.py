@@ -28,7 +28,7 @@ from soscope.control.task import Task
 from soscope.control.tracer import Tracer, tell_inner_pid
 from soscope.entry import ptrace
 from soscope.entry.agent.visit import Visit
-from soscope.entry.stop.reaper import Reaper
+from soscope.entry.stop.stopping import Reaper
 from soscope.proc import status
 from soscope.proc.status import signal
 from soscope.wire.sharedfile import PlanFile

@@ -19,7 +19,7 @@ from soscope.control.events import SessionEvents
 from soscope.control.follow import MakeBlock
 from soscope.control.shield import shielded
 from soscope.control.signals import Signals
-from soscope.entry.agent.blob import Blob
+from soscope.entry.agent.install import Blob
 from soscope.entry.agent.resident import Resident
 from soscope.entry.agent.visit import Executed, Visit
 from soscope.entry.guest.call import CallFault, call

@@ -22,7 +22,7 @@ from soscope.control.program import Program
 from soscope.control.signals import Signals
 from soscope.control.supervise import Target
 from soscope.control.tracer import Tracer
-from soscope.entry.agent.blob import Blob
+from soscope.entry.agent.install import Blob
 from soscope.errors import LaunchError, NoSharedMemory, SoscopeError
 from soscope.proc import status
 

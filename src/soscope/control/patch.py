@@ -15,10 +15,9 @@ from soscope.control.closing import close_unused, waiting
 from soscope.control.events import SessionEvents
 from soscope.control.shield import shielded
 from soscope.control.signals import Signals
-from soscope.entry import linkmap
-from soscope.entry.agent.blob import Blob
-from soscope.entry.agent.resident import Resident
-from soscope.entry.agent.undo import Taken
+from soscope.entry import loader
+from soscope.entry.agent.install import Blob
+from soscope.entry.agent.resident import Resident, Taken
 from soscope.entry.agent.visit import Executed, Visit
 from soscope.entry.guest.call import CallFault, call
 from soscope.errors import AttachError, NoSuchProcess, SoscopeError, UsageError
@@ -248,8 +247,8 @@ def _path_to_load(visit: Visit, path: str) -> str:
     that was at `path` before the file was rebuilt. If another file of that name is loaded, this
     one gets a name with `./` components.
     """
-    debug = linkmap.read_debug(visit.memory, visit.facts.r_debug)
-    entries = linkmap.walk(visit.memory, debug.first if debug else 0)
+    debug = loader.read_debug(visit.memory, visit.facts.r_debug)
+    entries = loader.walk(visit.memory, debug.first if debug else 0)
     loaded = {entry.path(visit.memory): entry.dynamic for entry in entries}
     try:
         inode = os.stat(f"/proc/{visit.pid}/root{path}").st_ino

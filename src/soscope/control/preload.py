@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from soscope.entry.agent.blob import Blob
+from soscope.entry.agent.install import Blob
 from soscope.wire.block import ControlBlock
 
 NOTE = "the agent went in through LD_PRELOAD; signals and executed programs are not seen"

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.control.program import Program
-from soscope.entry.agent import rival
+from soscope.entry.agent import put_in as rival
 from soscope.entry.agent.put_in import PutIn
 from soscope.wire import layout
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.control.flight import FlightSettings
-    from soscope.entry.remote.address import RemoteAddress
+    from soscope.entry.remote.packets import RemoteAddress
 
 WHEN_FULL = ("block", "drop", "overwrite", "stop")  # in the order of enum sosc_when_full
 

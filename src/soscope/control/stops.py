@@ -2,7 +2,7 @@
 """Stop traced threads for another process of soscope, which is not their tracer.
 
 The tracer stops a thread, reports its registers to the asking process, and lets the thread go on
-when that process has looked at it or has ended (`entry/stop/served.py`).
+when that process has looked at it or has ended (`entry/stop/moments.py`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import os
 
 from soscope.control.task import Task
 from soscope.entry import ptrace
+from soscope.entry.stop.moments import ASK, GONE, MOST, REFUSED, STOPPED, WORDS, rings
 from soscope.entry.stop.rest import NONE, TRAP, Rests, Stopped, mended
-from soscope.entry.stop.served import ASK, GONE, MOST, REFUSED, STOPPED, WORDS, rings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,10 +12,8 @@ from collections.abc import Callable
 
 from soscope.control.giveback import give_back
 from soscope.control.shield import shielded
-from soscope.entry.agent import stacks
-from soscope.entry.agent.resident import Resident
-from soscope.entry.agent.undo import Taken
-from soscope.entry.agent.unwinding import Unwinders
+from soscope.entry.agent import resident
+from soscope.entry.agent.resident import Resident, Taken, Unwinders
 from soscope.entry.agent.visit import Visit
 from soscope.proc import maps
 from soscope.proc.status import Refused
@@ -152,19 +150,19 @@ def _let_calls_return(visit: Visit, agent: Resident, taken: Taken, session: int)
     unwinders = Unwinders(visit.memory, maps.read(visit.tid), asking)
 
     def put_back() -> bool:
-        back, held = stacks.put_back(visit.memory, agent, visit.threads, unwinders)
+        back, held = resident.put_back(visit.memory, agent, visit.threads, unwinders)
         taken.returns += back
         return not held
 
     if not _at_a_stop(visit, agent, session, put_back):
         agent.disown()
         return
-    places = stacks.find_anywhere(visit.memory, agent, visit.tid)
+    places = resident.find_anywhere(visit.memory, agent, visit.tid)
 
     def finish() -> bool:
         if not put_back():
             return False
-        taken.returns += stacks.put_back_at(visit.memory, agent, places or [])
+        taken.returns += resident.put_back_at(visit.memory, agent, places or [])
         agent.let_unwinders_go(taken)
         agent.done()
         return True

@@ -11,13 +11,11 @@ import time
 
 from soscope.control import takeout
 from soscope.control.shield import is_abandoned
-from soscope.entry.agent.blob import Blob
-from soscope.entry.agent.changes import CodeChanges
-from soscope.entry.agent.methodchanges import MethodChanges
+from soscope.entry.agent.changes import CodeChanges, MethodChanges
+from soscope.entry.agent.install import Blob
 from soscope.entry.agent.resident import Resident
 from soscope.entry.agent.visit import Executed, Visit
-from soscope.entry.stop.borrowed import Borrowed
-from soscope.entry.stop.tracee import Faulted, Gone
+from soscope.entry.stop.tracee import Borrowed, Faulted, Gone
 from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
 from soscope.proc import status
 from soscope.proc.status import Refused

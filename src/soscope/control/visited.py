@@ -9,7 +9,7 @@ from soscope.control.events import SessionEvents
 from soscope.control.exitstatus import ExitStatus
 from soscope.control.program import Program
 from soscope.control.signals import ENDING, OWN_SIGNALS, Signals
-from soscope.entry.agent.undo import Taken
+from soscope.entry.agent.resident import Taken
 from soscope.proc.status import heeded, signal
 
 

@@ -1,19 +1,107 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that a loader was told to start: `ld.so [OPTION…] PROGRAM [ARGUMENT…]`.
-
-The kernel only knows the loader: /proc/PID/exe and the auxiliary vector describe the loader, not
-the program. The address of the program is in the loader's own list.
-"""
+"""The loader of a program: its own account of the images, and how it is started by name."""
 
 from __future__ import annotations
 
+import os
+from struct import Struct
+
 from soscope.binfmt.elf import constants as elf
 from soscope.binfmt.elf.image import ElfImage
-from soscope.entry import linkmap
-from soscope.entry.memory import RemoteMemory
+from soscope.entry.ptrace import RemoteMemory
 from soscope.errors import FormatError
 from soscope.proc import maps, status
 from soscope.proc.status import Refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+# The loader's data about a process: `struct r_debug` and its list of `struct link_map`.
+#
+# See <link.h>. Both have the same layout in glibc and musl, on every 64-bit machine.
+
+RT_CONSISTENT = 0
+RT_ADD = 1
+
+_DEBUG = Struct("<i4xQQi4xQ")  # version, map, brk, state, ldbase
+_LINK = Struct("<QQQQQ")  # addr, name, ld, next, prev
+_MAX_IMAGES = 1 << 16  # the same as in the agent's namespace.c
+_MAX_PATH = 4096
+
+
+class RDebug:
+    """`struct r_debug`: the first link map, the function called at events, the state."""
+
+    __slots__ = ("brk", "first", "state", "version")
+
+    def __init__(self, data: bytes) -> None:
+        self.version, self.first, self.brk, self.state, _ = _DEBUG.unpack(data)
+
+
+class LinkMap:
+    """One image of the list: its load bias and the address of its dynamic section.
+
+    `addr` is the address of its `struct link_map`, which is also dlopen's handle.
+    """
+
+    __slots__ = ("addr", "dynamic", "load_bias", "name_addr")
+
+    def __init__(self, addr: int, load_bias: int, name_addr: int, dynamic: int) -> None:
+        self.addr = addr
+        self.load_bias = load_bias
+        self.name_addr = name_addr
+        self.dynamic = dynamic
+
+    def path(self, memory: RemoteMemory) -> str:
+        """Return the path that the loader opened, "" for the program itself."""
+        text = memory.read(self.name_addr, 256)
+        if b"\0" not in text:
+            text = memory.read(self.name_addr, _MAX_PATH)
+        return os.fsdecode(text.split(b"\0", 1)[0])
+
+    def image(self, memory: RemoteMemory) -> ElfImage:
+        """Return the image, read from memory."""
+        return ElfImage.from_dynamic(memory, self.load_bias, self.dynamic)
+
+
+def read_debug(memory: RemoteMemory, addr: int) -> RDebug | None:
+    """Read the `struct r_debug` at `addr`. Return None if no memory is mapped there."""
+    data = memory.read(addr, _DEBUG.size)
+    return RDebug(data) if len(data) == _DEBUG.size else None
+
+
+def is_damaged(memory: RemoteMemory, first: int) -> bool:
+    """Return whether the list that starts at address `first` is cyclic or far too long.
+
+    The loader may be changing the list meanwhile, so a list that ends at a wrong entry is not
+    damaged.
+    """
+    seen = set()
+    for entry in walk(memory, first):
+        if entry.addr in seen:
+            return True
+        seen.add(entry.addr)
+    return len(seen) == _MAX_IMAGES
+
+
+def walk(memory: RemoteMemory, first: int) -> Iterator[LinkMap]:
+    """Yield the images of the list that starts at address `first`, in the loader's order."""
+    addr = first
+    for _ in range(_MAX_IMAGES):
+        data = memory.read(addr, _LINK.size)
+        if not addr or len(data) < _LINK.size:
+            return
+        load_bias, name, dynamic, following, _ = _LINK.unpack(data)
+        yield LinkMap(addr, load_bias, name, dynamic)
+        addr = following
+
+
+# Programs that a loader was told to start: `ld.so [OPTION…] PROGRAM [ARGUMENT…]`.
+#
+# The kernel only knows the loader: /proc/PID/exe and the auxiliary vector describe the loader, not
+# the program. The address of the program is in the loader's own list.
 
 _PAGE = 4096
 # Options with a word, of ld.so(8). musl knows the first three, and also joins the word by "=".
@@ -84,8 +172,8 @@ class StartedProgram:
 
     def __init__(self, pid: int, memory: RemoteMemory, r_debug: int) -> None:
         """Find the program in the loader's list. Raises Refused if the list does not have it."""
-        debug = linkmap.read_debug(memory, r_debug)
-        entry = next(linkmap.walk(memory, debug.first if debug else 0), None)
+        debug = read_debug(memory, r_debug)
+        entry = next(walk(memory, debug.first if debug else 0), None)
         if entry is None:
             raise Refused(status.BY_LOADER)
         mapping = _first_of(maps.read(pid), entry.dynamic)

@@ -12,7 +12,7 @@ import os
 from array import array
 
 from soscope.entry.agent.resident import Resident, find
-from soscope.entry.memory import RemoteMemory
+from soscope.entry.ptrace import RemoteMemory
 from soscope.hooking.thunks import machine
 from soscope.proc import maps
 from soscope.wire import layout

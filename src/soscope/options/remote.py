@@ -8,14 +8,14 @@ from soscope.options.table import ONCE, VALUE, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.entry.remote.address import RemoteAddress
+    from soscope.entry.remote.packets import RemoteAddress
 
 ADDRESS = "unix:PATH|HOST:PORT"
 
 
 def parse_address(text: str) -> RemoteAddress:
     """Return the address of a stub. Raises UsageError."""
-    from soscope.entry.remote.address import RemoteAddress  # not needed for a process
+    from soscope.entry.remote.packets import RemoteAddress  # not needed for a process
 
     return RemoteAddress(text)
 

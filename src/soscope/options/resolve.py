@@ -14,7 +14,7 @@ from soscope.report.form import Form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.entry.remote.address import RemoteAddress
+    from soscope.entry.remote.packets import RemoteAddress
 
 USAGE = (
     "soscope resolve [options] -p PID QUERY…  or  soscope resolve --remote ADDRESS"

@@ -7,11 +7,11 @@ import os
 from pathlib import Path
 from struct import Struct
 
-from soscope.entry import linkmap
+from soscope.entry import loader
 from soscope.entry.agent.visit import Visit
 from soscope.entry.guest.call import call
 from soscope.entry.isa import arch
-from soscope.entry.stop.borrowed import Borrowed
+from soscope.entry.stop.tracee import Borrowed
 from tests.support.time import patience
 
 _PAGE = 4096
@@ -60,9 +60,9 @@ class Guests:
     def symbol(self, name: str) -> int:
         """Return where the process has a function."""
         memory = self.visit.memory
-        debug = linkmap.read_debug(memory, self.visit.facts.r_debug)
+        debug = loader.read_debug(memory, self.visit.facts.r_debug)
         assert debug is not None
-        for entry in linkmap.walk(memory, debug.first):
+        for entry in loader.walk(memory, debug.first):
             if not entry.path(memory) and entry.dynamic >> 40 == 0x7F:
                 continue  # the vDSO
             try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.entry.agent.blob import Blob, agent_path
+from soscope.entry.agent.install import Blob, agent_path
 from soscope.errors import AgentError
 from soscope.wire import layout
 from tests.support.files.elfwriter import Sym, Writer

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.entry.breakpoint.frames import Frame, OpenFrames
-from soscope.entry.breakpoint.points import Points
+from soscope.entry.breakpoint import Frame, OpenFrames, Points
 
 
 def test_a_point_is_there_as_long_as_somebody_wants_it() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from soscope.entry.isa import arch
 from soscope.entry.isa.x86_64 import Registers, Vectors, forget_restart, interrupted_sp
-from soscope.entry.seccomp.calls import objection_to_loading
+from soscope.entry.seccomp import objection_to_loading
 
 _READ, _MMAP, _NANOSLEEP, _FUTEX, _RESTART = 0, 9, 35, 202, 219
 _ERESTARTSYS, _ERESTART_RESTARTBLOCK = 512, 516

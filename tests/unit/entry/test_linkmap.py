@@ -8,8 +8,8 @@ import struct
 
 from soscope.binfmt.elf import constants as elf
 from soscope.binfmt.elf.image import ElfImage
-from soscope.entry import linkmap
-from soscope.entry.memory import RemoteMemory
+from soscope.entry import loader as linkmap
+from soscope.entry.ptrace import RemoteMemory
 from soscope.proc import maps
 
 

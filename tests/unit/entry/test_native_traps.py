@@ -15,8 +15,7 @@ import pytest
 
 from soscope.binfmt.elf.reader import encoding
 from soscope.entry.native.isa import machine_of
-from soscope.entry.native.memory import NativeMemory
-from soscope.entry.native.traps import Traps
+from soscope.entry.native.traps import NativeMemory, Traps
 from soscope.model.arch import ARCHES
 
 CODE = bytes.fromhex("ff25 00000000 90 c3") * 64  # jmp *0(%rip); nop; ret

@@ -13,7 +13,7 @@ import pytest
 from soscope.binfmt.source import BufferSource
 from soscope.entry import ptrace
 from soscope.entry.isa import arch
-from soscope.entry.remote import onset
+from soscope.entry.remote import qemu
 
 _LIBC = ctypes.CDLL(None)
 _FUNCTION = ctypes.cast(_LIBC.getppid, ctypes.c_void_p).value or 0
@@ -38,7 +38,7 @@ def child() -> Iterator[tuple[int, int]]:
 
 def test_who_waits_in_a_system_call_can_be_stopped(child: tuple[int, int]) -> None:
     pid, write = child
-    onset.seize_in_stub(pid, ptrace.O_EXITKILL)
+    qemu.seize_in_stub(pid, ptrace.O_EXITKILL)
     arch.stop_at(pid, _FUNCTION)
     ptrace.resume(pid)
     for _ in range(2):
@@ -55,13 +55,13 @@ def test_without_breakpoints_it_goes_on_untraced(
     pid = child[0]
     monkeypatch.setattr(arch, "stop_at", lambda *_: None)
     with pytest.raises(OSError, match="breakpoints do not work"):
-        onset.seize_in_stub(pid, ptrace.O_EXITKILL)
+        qemu.seize_in_stub(pid, ptrace.O_EXITKILL)
     with open(f"/proc/{pid}/status") as file:
         assert "TracerPid:\t0\n" in file.read()
 
 
 def test_the_entry_of_translated_code_is_found() -> None:
     memory = BufferSource(bytes(16) + arch.EMULATOR_ENTRY + bytes(64), "memory")
-    assert onset.entry_of_code(memory, [(0, 64)]) == 16
+    assert qemu.entry_of_code(memory, [(0, 64)]) == 16
     with pytest.raises(OSError, match="unknown kind"):
-        onset.entry_of_code(BufferSource(bytes(64), "memory"), [(0, 64)])
+        qemu.entry_of_code(BufferSource(bytes(64), "memory"), [(0, 64)])

@@ -7,9 +7,7 @@ from typing import cast
 
 import pytest
 
-from soscope.entry.remote.files import RemoteFiles
-from soscope.entry.remote.memory import StubMemory
-from soscope.entry.remote.stub import Capabilities, RemoteStub
+from soscope.entry.remote.stub import Capabilities, RemoteFiles, RemoteStub, StubMemory
 
 START, END = 0x1000, 0x3000  # what the stub has
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from soscope.entry.remote import description, stops
+from soscope.entry.remote import packets
 from soscope.entry.remote.packets import PacketStream
 from soscope.entry.remote.stub import Capabilities, RemoteStub
 from soscope.errors import RemoteError
@@ -95,16 +95,16 @@ def test_a_closed_connection_is_no_packet(ends: tuple[PacketStream, socket.socke
 
 
 def test_registers_lie_in_order_of_their_numbers() -> None:
-    registers = description.read(FILES.get)
+    registers = packets.read(FILES.get)
     places = {name: (each.number, each.offset, each.size) for name, each in registers.items()}
     assert places == {"r0": (0, 0, 4), "pc": (4, 4, 4), "lr": (5, 8, 8), "f0": (6, 16, 8)}
 
 
 def test_registers_that_nobody_describes_are_those_of_the_machine() -> None:
-    registers = description.read(lambda _: None, ("r0", "r1", "pc"))
+    registers = packets.read(lambda _: None, ("r0", "r1", "pc"))
     places = {name: (each.number, each.offset, each.size) for name, each in registers.items()}
     assert places == {"r0": (0, 0, 4), "r1": (1, 4, 4), "pc": (2, 8, 4)}
-    assert description.read(FILES.get, ("r0", "r1", "pc")).keys() == {"r0", "pc", "lr", "f0"}
+    assert packets.read(FILES.get, ("r0", "r1", "pc")).keys() == {"r0", "pc", "lr", "f0"}
 
 
 @pytest.mark.parametrize(
@@ -119,26 +119,26 @@ def test_registers_that_nobody_describes_are_those_of_the_machine() -> None:
 )
 def test_a_description_of_nothing_is_refused(text: str | None) -> None:
     with pytest.raises(RemoteError):
-        description.read(lambda _: text)
+        packets.read(lambda _: text)
 
 
 def test_stops() -> None:
-    stop = stops.parse(b"T05thread:p01.1a;swbreak:;")
-    assert (stop.kind, stop.number, stop.tid) == (stops.SIGNAL, 5, 0x1A)
+    stop = packets.parse(b"T05thread:p01.1a;swbreak:;")
+    assert (stop.kind, stop.number, stop.tid) == (packets.SIGNAL, 5, 0x1A)
     assert "swbreak" in stop.facts
-    assert (stops.parse(b"W07").kind, stops.parse(b"W2c;process:57").number) == ("exited", 0x2C)
-    assert (stops.parse(b"X0b;process:1").kind, stops.parse(b"S0b").tid) == ("killed", 0)
+    assert (packets.parse(b"W07").kind, packets.parse(b"W2c;process:57").number) == ("exited", 0x2C)
+    assert (packets.parse(b"X0b;process:1").kind, packets.parse(b"S0b").tid) == ("killed", 0)
     for nonsense in (b"", b"OK", b"T", b"Wxx", b"E01", b"F0"):
         with pytest.raises(RemoteError):
-            stops.parse(nonsense)
+            packets.parse(nonsense)
 
 
 def test_signals_have_other_numbers_on_linux() -> None:
     # <gdb/signals.def> and signal(7)
     told = {"USR1": (30, 10), "CHLD": (20, 17), "BUS": (10, 7), "SEGV": (11, 11), "ALRM": (14, 14)}
     for number, linux in told.values():
-        assert stops.linux_signal(number) == linux
-    assert stops.linux_signal(45) == 33
+        assert packets.linux_signal(number) == linux
+    assert packets.linux_signal(45) == 33
 
 
 def test_capabilities() -> None:
@@ -189,7 +189,7 @@ def test_a_stub_is_asked_for_what_it_offers() -> None:
     stub.resume()
     stop = stub.wait(limit())
     assert stop is not None
-    assert stop.kind == stops.EXITED
+    assert stop.kind == packets.EXITED
     assert b"P4=78563412" in asked
     stub.close()
     thread.join(limit())
@@ -232,7 +232,7 @@ def test_nothing_waits_for_what_can_come_later() -> None:
         stub.resume()
         stop = stub.wait(limit())
         assert stop is not None
-        assert (stop.kind, stop.tid) == (stops.SIGNAL, 2)
+        assert (stop.kind, stop.tid) == (packets.SIGNAL, 2)
         assert stub.get("pc") == 0x77665544
     whole = [b"Z0,1000,4", b"z0,1000,4", b"P4=78563412", b"vCont;c", b"g"]
     assert asked[-10:] == whole * 2

@@ -6,12 +6,11 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, cast
 
-from soscope.entry.agent.undo import Change, Taken, UndoPlan, count_staying
-from soscope.entry.agent.unwinding import words_between
+from soscope.entry.agent.resident import Change, Taken, UndoPlan, count_staying, words_between
 from soscope.wire import layout
 
 if TYPE_CHECKING:
-    from soscope.entry.memory import RemoteMemory
+    from soscope.entry.ptrace import RemoteMemory
 
 
 def test_words_are_found_by_their_upper_bytes() -> None:

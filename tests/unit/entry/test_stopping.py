@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from soscope.entry.stop.patience import LookingTime
 from soscope.entry.stop.stopping import Threads
+from soscope.entry.stop.tracee import LookingTime
 
 _MANY = """
 import sys, threading

@@ -9,7 +9,7 @@ import struct
 
 import pytest
 
-from soscope.entry.memory import RemoteMemory
+from soscope.entry.ptrace import RemoteMemory
 from soscope.errors import FormatError, NoSuchProcess
 from soscope.proc import maps, memory, status
 

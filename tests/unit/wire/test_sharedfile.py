@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from soscope.entry.agent.blob import Blob
+from soscope.entry.agent.install import Blob
 from soscope.errors import NoSharedMemory
 from soscope.wire import sharedfile
 

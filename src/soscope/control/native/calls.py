@@ -8,7 +8,7 @@ from soscope.control.remote.capturing import Capturer, Kept
 from soscope.control.remote.errnoplace import ErrnoPlace
 from soscope.control.remote.wanted import Treatment
 from soscope.control.remote.watch import Armed
-from soscope.entry.breakpoint.frames import Frame, OpenFrames
+from soscope.entry.breakpoint import Frame, OpenFrames
 from soscope.entry.native.threads import NativeTask, NativeThreads
 from soscope.entry.native.traps import Trap, Traps
 from soscope.model.image import ERROR_LONG_NEGATIVE, ERROR_MINUS_ONE, ERROR_NONE, is_error

@@ -24,10 +24,9 @@ from soscope.control.remote.errnoplace import ErrnoPlace
 from soscope.control.remote.interrupted import InterruptedPoints
 from soscope.control.remote.watch import NoSlots
 from soscope.entry import ptrace
-from soscope.entry.breakpoint.points import Points
-from soscope.entry.native.memory import NativeMemory
+from soscope.entry.breakpoint import Points
 from soscope.entry.native.threads import NativeTask, NativeThreads
-from soscope.entry.native.traps import Trap, Traps
+from soscope.entry.native.traps import NativeMemory, Trap, Traps
 from soscope.proc import status
 from soscope.proc.status import signal
 

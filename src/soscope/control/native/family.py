@@ -19,8 +19,8 @@ from soscope.control.native.process import STATIC, NativeProgram
 from soscope.control.native.run import Company, NativeRun
 from soscope.control.program import Program
 from soscope.entry import ptrace
-from soscope.entry.native.memory import NativeMemory
 from soscope.entry.native.threads import NativeTask, Waiting
+from soscope.entry.native.traps import NativeMemory
 from soscope.errors import AttachError, NoSuchProcess, SoscopeError
 from soscope.proc import status
 from soscope.proc.status import signal

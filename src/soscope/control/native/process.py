@@ -10,7 +10,7 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.reader import Encoding, encoding
 from soscope.binfmt.source import BufferSource
 from soscope.entry.native.isa import machine_of
-from soscope.entry.native.memory import NativeMemory
+from soscope.entry.native.traps import NativeMemory
 from soscope.entry.remote.convention import Convention
 from soscope.errors import AttachError, FormatError, NoSuchProcess
 from soscope.linker.paths import Root

@@ -14,8 +14,7 @@ from soscope.binfmt.stubs.finder import Through
 from soscope.control.remote.images import CalledSlot, ForeignImage
 from soscope.control.remote.watch import Armed, CallWatch
 from soscope.control.settings import SITES
-from soscope.entry.native.memory import NativeMemory
-from soscope.entry.native.traps import Traps
+from soscope.entry.native.traps import NativeMemory, Traps
 from soscope.model.arch import Arch
 from soscope.wire import layout
 

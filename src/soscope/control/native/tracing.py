@@ -27,7 +27,7 @@ from soscope.control.program import Program
 from soscope.control.remote.wanted import Wanted
 from soscope.control.settings import ENTRIES, SessionSettings
 from soscope.entry import ptrace
-from soscope.entry.native.memory import NativeMemory
+from soscope.entry.native.traps import NativeMemory
 from soscope.proc.status import signal
 from soscope.recording.clock import Sampler
 from soscope.wire import layout

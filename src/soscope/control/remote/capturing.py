@@ -35,7 +35,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-    from soscope.entry.remote.faces import StoppedThread, WordMemory
+    from soscope.entry.remote.stub import StoppedThread, WordMemory
 
 _INT = 4  # bytes
 _WIDE = 4  # bytes of a wchar_t

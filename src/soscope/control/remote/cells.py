@@ -6,7 +6,7 @@ from __future__ import annotations
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.control.remote.guest import GuestMemory
-from soscope.entry.remote import stops
+from soscope.entry.remote import packets
 from soscope.entry.remote.convention import Convention
 from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import RemoteError
@@ -66,7 +66,7 @@ def make(
     stub.insert(behind, convention.breakpoint)
     stub.resume_alone()
     stop = stub.wait(_ANSWER)
-    if stop is None or stop.kind != stops.SIGNAL or stub.get(convention.pc) != behind:
+    if stop is None or stop.kind != packets.SIGNAL or stub.get(convention.pc) != behind:
         raise RemoteError("a system call of the program's loader could not be borrowed")
     result = stub.get(convention.result)
     stub.remove(behind, convention.breakpoint)

@@ -14,7 +14,7 @@ from soscope.control.remote.program import ForeignProgram
 from soscope.control.remote.sites import SiteWatch
 from soscope.control.remote.watch import CallWatch, NoSlots, Sender
 from soscope.control.settings import AUTO, ENTRIES, POISON, SITES, SLOT
-from soscope.entry.breakpoint.points import Points
+from soscope.entry.breakpoint import Points
 from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import RemoteError, UsageError
 from soscope.model.arch import Arch

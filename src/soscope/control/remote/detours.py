@@ -21,7 +21,7 @@ from soscope.control.remote.images import CalledSlot, ForeignImage
 from soscope.control.remote.sites import SiteWatch
 from soscope.control.remote.watch import Armed, CallWatch
 from soscope.control.settings import SLOT
-from soscope.entry.breakpoint.points import Points
+from soscope.entry.breakpoint import Points
 from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import RemoteError
 from soscope.wire import layout

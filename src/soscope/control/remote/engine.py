@@ -28,12 +28,11 @@ from soscope.control.remote.program import ForeignProgram
 from soscope.control.remote.threads import LateStops, closes_socket, makes_thread
 from soscope.control.remote.wanted import Treatment, Wanted
 from soscope.control.remote.watch import Armed, CallWatch
-from soscope.entry.breakpoint.frames import Frame, OpenFrames
-from soscope.entry.breakpoint.points import Points
-from soscope.entry.remote import stops
-from soscope.entry.remote.stops import RemoteStop
+from soscope.entry.breakpoint import Frame, OpenFrames, Points
+from soscope.entry.remote import packets
+from soscope.entry.remote.packets import RemoteStop
+from soscope.entry.remote.qemu import Turnstile
 from soscope.entry.remote.stub import RemoteStub
-from soscope.entry.remote.turnstile import Turnstile
 from soscope.errors import RemoteError
 from soscope.model.image import ERROR_LONG_NEGATIVE, ERROR_MINUS_ONE, is_error
 from soscope.wire import layout
@@ -226,9 +225,9 @@ class Engine:
         self._recorder.stood(ns)
 
     def _handle(self, stop: RemoteStop) -> None:
-        if stop.kind != stops.SIGNAL:
+        if stop.kind != packets.SIGNAL:
             self.is_over = self.has_ended = True
-            self._faults.ended(is_killed=stop.kind == stops.KILLED)
+            self._faults.ended(is_killed=stop.kind == packets.KILLED)
             if not self._hooks.has_started:
                 self.is_left = True
                 self._say(NEVER)
@@ -254,7 +253,7 @@ class Engine:
         else:
             if stop.number == _SIGSEGV:
                 self._faults.begin(pc)
-            self._on_signal(self._pid, self._tid, stops.linux_signal(stop.number))
+            self._on_signal(self._pid, self._tid, packets.linux_signal(stop.number))
             self._stub.resume(stop.number)
 
     def _forget_ended(self, turnstile: Turnstile) -> None:
@@ -299,13 +298,13 @@ class Engine:
             self._go_on(pc)
             return
         stop, at, has_run = self._run(pc)
-        if stop.kind == stops.SIGNAL and has_run:
+        if stop.kind == packets.SIGNAL and has_run:
             self._note_call(armed, pc)
             self._slots.send(armed, pc)
             if stop.number == _SIGTRAP and at not in self._points:
                 self._stub.resume()
                 return
-        elif stop.kind == stops.SIGNAL and stop.number == _SIGTRAP:
+        elif stop.kind == packets.SIGNAL and stop.number == _SIGTRAP:
             self._stub.resume()  # the SIGTRAP of our single step must not reach the program
             return
         self._handle(stop)
@@ -313,7 +312,7 @@ class Engine:
     def _step_to(self, pc: int) -> tuple[RemoteStop, int]:
         """Run the instruction at `pc`. Return the stop and the new pc, 0 if the program ended."""
         stop = self._step(pc)
-        return stop, self._stub.get(self._convention.pc) if stop.kind == stops.SIGNAL else 0
+        return stop, self._stub.get(self._convention.pc) if stop.kind == packets.SIGNAL else 0
 
     def _go_on(self, pc: int) -> None:
         """Resume the thread from a breakpoint, which may still be in place."""
@@ -322,9 +321,9 @@ class Engine:
             return
         sp = self._stub.get(self._convention.sp)
         stop, at, has_run = self._run(pc)
-        if stop.kind == stops.SIGNAL and not has_run:
+        if stop.kind == packets.SIGNAL and not has_run:
             self._interrupted.leave(stop.tid or self._tid, pc, sp)
-        if stop.kind == stops.SIGNAL and stop.number == _SIGTRAP and at not in self._points:
+        if stop.kind == packets.SIGNAL and stop.number == _SIGTRAP and at not in self._points:
             self._stub.resume()
         else:
             self._handle(stop)
@@ -384,7 +383,7 @@ class Engine:
         stub, pc = self._stub, self._convention.pc
         stop = stub.step() if point is None else self._step(point)
         for _ in range(_MOST_STEPS):
-            is_step = stop.kind == stops.SIGNAL and stop.number == _SIGTRAP
+            is_step = stop.kind == packets.SIGNAL and stop.number == _SIGTRAP
             is_done = is_step and self._slots.has_stepped()
             if is_done or not is_step or stub.get(pc) in self._points:
                 break
@@ -393,7 +392,7 @@ class Engine:
             is_done = False
         if not is_done:
             self._slots.is_out_of_sight()
-        if not is_step and stop.kind == stops.SIGNAL and stub.get(pc) == point:
+        if not is_step and stop.kind == packets.SIGNAL and stub.get(pc) == point:
             self._interrupted.leave(stop.tid or self._tid, point, sp)
         if not is_step or stub.get(pc) in self._points:
             self._handle(stop)

@@ -11,7 +11,7 @@ from soscope.binfmt.elf.symbols.array import SymbolArray
 from soscope.binfmt.elf.symbols.table import dynamic_table
 from soscope.control.remote.images import CalledSlot, ForeignImage
 from soscope.control.remote.watch import Armed
-from soscope.entry.breakpoint.points import Points
+from soscope.entry.breakpoint import Points
 from soscope.entry.remote.convention import Convention
 from soscope.live.names.staticnames import ImageNames
 

@@ -16,7 +16,7 @@ from soscope.entry.remote.convention import Convention
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.entry.remote.faces import StoppedThread, WordMemory
+    from soscope.entry.remote.stub import StoppedThread, WordMemory
 
 _SIZE = 4  # bytes
 

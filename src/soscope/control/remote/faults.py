@@ -6,7 +6,7 @@ from __future__ import annotations
 from soscope.control.remote.guest import GuestMemory
 from soscope.control.remote.hooking import ImageHooks
 from soscope.control.remote.watch import CallWatch
-from soscope.entry.breakpoint.points import Points
+from soscope.entry.breakpoint import Points
 
 IN_HANDLERS = "calls in handlers of SIGSEGV were not seen, nor those of other threads meanwhile"
 _LEAVE = ("longjmp", "_longjmp", "siglongjmp", "__longjmp_chk")

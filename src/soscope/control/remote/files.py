@@ -13,8 +13,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.reader import Segment
 from soscope.binfmt.source import BufferSource
-from soscope.entry.remote.files import RemoteFiles
-from soscope.entry.remote.stub import RemoteStub
+from soscope.entry.remote.stub import RemoteFiles, RemoteStub
 from soscope.errors import FormatError, LaunchError, RemoteError
 from soscope.linker.machine import is_native, kind_of, machine_of
 from soscope.linker.paths import Root

@@ -10,7 +10,7 @@ from soscope.entry.remote.convention import Convention
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.entry.remote.faces import StoppedThread
+    from soscope.entry.remote.stub import StoppedThread
 
 _NAN = bytes.fromhex("0000f87f")
 X87 = 10  # bytes of a number

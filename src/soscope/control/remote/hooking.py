@@ -12,7 +12,7 @@ from soscope.control.remote.images import CalledSlot, ForeignImage
 from soscope.control.remote.program import ForeignProgram
 from soscope.control.remote.wanted import Treatment, Wanted
 from soscope.control.remote.watch import Armed, CallWatch
-from soscope.entry.breakpoint.points import Points
+from soscope.entry.breakpoint import Points
 from soscope.errors import FormatError
 from soscope.live.images import linkmaps
 from soscope.model.image import IMAGE_LATE, IMAGE_LOADER, IMAGE_STARTUP, IMAGE_UNREADABLE
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from soscope.control.native.process import NativeProgram
     from soscope.control.remote.guest import GuestMemory
-    from soscope.entry.native.memory import NativeMemory
+    from soscope.entry.native.traps import NativeMemory
 
 
 class ImageHooks:

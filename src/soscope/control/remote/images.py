@@ -20,7 +20,7 @@ from soscope.model.arch import Arch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.entry.remote.faces import WordMemory
+    from soscope.entry.remote.stub import WordMemory
 
 _LOCAL_ENTRY = 5  # ELFv2: bits of st_other with the local entry's distance
 _GOT = (".got", ".toc")

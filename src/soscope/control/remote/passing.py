@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-    from soscope.entry.remote.faces import StoppedThread, WordMemory
+    from soscope.entry.remote.stub import StoppedThread, WordMemory
 
 
 _WORDS, _FLOATS = 6, 8  # argument registers of x86-64

@@ -25,7 +25,7 @@ from soscope.control.remote.guest import GuestMemory
 from soscope.control.remote.images import CalledSlot, ForeignImage
 from soscope.control.remote.watch import Armed, CallWatch, Sender
 from soscope.control.settings import SLOT
-from soscope.entry.breakpoint.points import Points
+from soscope.entry.breakpoint import Points
 from soscope.model.arch import Arch
 from soscope.wire import layout
 

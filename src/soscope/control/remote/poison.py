@@ -16,7 +16,7 @@ from soscope.control.remote.guest import GuestMemory
 from soscope.control.remote.images import CalledSlot, ForeignImage
 from soscope.control.remote.watch import Armed, CallWatch, Sender
 from soscope.control.settings import POISON
-from soscope.entry.breakpoint.points import Points
+from soscope.entry.breakpoint import Points
 from soscope.wire import layout
 
 _FIRST, _END = 0x1000, 0x10000  # addresses at which programs have nothing

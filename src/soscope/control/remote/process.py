@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.control.remote.space import RemoteSpace
-from soscope.entry.remote.address import RemoteAddress
+from soscope.entry.remote.packets import RemoteAddress
 from soscope.entry.remote.stub import RemoteStub
 from soscope.live.images.images import find_images
 from soscope.live.images.watch import Watch

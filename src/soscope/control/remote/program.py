@@ -9,9 +9,9 @@ import shutil
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.reader import ElfReader
 from soscope.binfmt.source import BufferSource
-from soscope.entry.qemu import emulator_of
 from soscope.entry.remote.convention import Convention
 from soscope.entry.remote.isa import convention_of
+from soscope.entry.remote.qemu import emulator_of
 from soscope.errors import FormatError, LaunchError
 from soscope.linker.machine import is_native, kind_of, machine_of
 from soscope.linker.paths import Root

@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-    from soscope.entry.remote.faces import StoppedThread, WordMemory
+    from soscope.entry.remote.stub import StoppedThread, WordMemory
 
 _EIGHT = 8
 _TWO_WORDS = 16  # bytes

@@ -16,7 +16,7 @@ from soscope.control.remote.guest import GuestMemory
 from soscope.control.remote.images import CalledSlot, ForeignImage
 from soscope.control.remote.watch import Armed, CallWatch, Sender
 from soscope.control.settings import SITES
-from soscope.entry.breakpoint.points import Points
+from soscope.entry.breakpoint import Points
 from soscope.entry.remote.convention import Convention
 from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import FormatError

@@ -14,8 +14,7 @@ from contextlib import suppress
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import Segment, encoding, read_header, read_segments
 from soscope.control.remote.files import FoundFiles
-from soscope.entry.remote.memory import StubMemory
-from soscope.entry.remote.stub import RemoteStub
+from soscope.entry.remote.stub import RemoteStub, StubMemory
 from soscope.errors import FormatError, RemoteError
 from soscope.live.images import linkmaps
 from soscope.live.images.space import Space

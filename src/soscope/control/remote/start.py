@@ -28,7 +28,7 @@ from soscope.control.remote.wanted import Wanted
 from soscope.control.settings import SessionSettings
 from soscope.control.signals import Signals
 from soscope.control.tracer import Tracer
-from soscope.entry.qemu import PIECE, Socket
+from soscope.entry.remote.qemu import PIECE, Socket
 from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import FormatError, LaunchError, RemoteError, UsageError
 from soscope.live.images.linkmaps import program_segments

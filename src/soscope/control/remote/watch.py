@@ -11,7 +11,7 @@ from soscope.control.outcome import EngineVerdict
 from soscope.control.remote.guest import GuestMemory
 from soscope.control.remote.images import CalledSlot, ForeignImage
 from soscope.control.settings import ENTRIES
-from soscope.entry.breakpoint.points import Points
+from soscope.entry.breakpoint import Points
 from soscope.entry.remote.convention import Convention
 from soscope.entry.remote.stub import RemoteStub
 from soscope.wire import layout

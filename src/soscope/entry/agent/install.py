@@ -1,33 +1,376 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put the agent's code into a stopped process and start it: common to launch and attach.
+"""Put the agent's code into a stopped process and start it: the part that all ways in share.
 
-    Facts      the facts about the process: read before it is stopped, if it is running
-    Install    map the blob by remote system calls, call the agent's start, hook the loader
-
-This module does not depend on how the thread was stopped, or why the loader is idle.
+Facts      what has to be known of the process: read before it is stopped, where it runs
+Blob       the file that is mapped into it, made of the agent's ELF file
+Install    maps it, hands descriptors over, and starts it
 """
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import fcntl
+import mmap
 import os
 
+from soscope import errors
 from soscope.binfmt.elf import constants as elf
 from soscope.binfmt.elf.image import ElfImage
-from soscope.entry import linkmap, loader
-from soscope.entry.agent.blob import Blob
-from soscope.entry.agent.handover import Files
+from soscope.binfmt.source import BufferSource
+from soscope.entry import loader
 from soscope.entry.isa import arch
-from soscope.entry.memory import RemoteMemory
+from soscope.entry.ptrace import RemoteMemory
 from soscope.entry.stop.tracee import Faulted, Tracee
-from soscope.errors import FormatError
+from soscope.errors import AgentError, FormatError, NoSuchProcess
+from soscope.model.arch import arch_here
 from soscope.proc import maps, status
 from soscope.proc.status import Refused
-from soscope.wire import layout
+from soscope.wire import layout, sharedfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
+
+
+# The blob: the file that is mapped into a target, made from the agent's ELF file.
+#
+# It has the ELF file, padded to a page. The page at symbol `sosc_entry_page` follows BLOB_REPEAT
+# times, then the pages at `sosc_site_page` and `sosc_counter_page`, as often each. Trampolines are
+# mapped from these, many pages with one system call. The file is in memory and has no name.
+
+
+def agent_path() -> str:
+    """Return the path at which the agent's ELF file should be, beside this package's code."""
+    return os.path.join(os.path.dirname(errors.__file__), "_agent", "libsoscope-agent.so")
+
+
+class Blob:
+    """A blob, and the addresses that are needed to start it.
+
+    `fd` is its file. If it is mapped from offset 0, its code is at its link-time addresses.
+    `start`, `hook`, `load`, `unload`, `objects`, `trap` and `loader_event` are such addresses.
+    `pages_offset` is the offset of the trampolines' pages in the file.
+    """
+
+    __slots__ = (
+        "_content",
+        "build_id",
+        "fd",
+        "hook",
+        "load",
+        "loader_event",
+        "objects",
+        "pages_offset",
+        "size",
+        "start",
+        "trap",
+        "unload",
+    )
+
+    _content: list[bytes]
+    fd: int
+    size: int
+    pages_offset: int
+    start: int
+    trap: int
+    hook: int
+    load: int
+    unload: int
+    objects: int
+    loader_event: int
+    build_id: bytes
+
+    @classmethod
+    def build(cls, path: str | None = None) -> Blob:
+        """Make the file for the agent at `path`, still without content.
+
+        Raises AgentError if there is no agent at `path` or the file is not one, and
+        NoSharedMemory if there is no memory for it.
+        """
+        path = path or agent_path()
+        try:
+            with open(path, "rb", buffering=0) as file:
+                data = file.read()
+        except OSError as error:
+            here = arch_here()
+            if here is not None and not here.has_agent:
+                raise AgentError(
+                    f"no agent is made for {here.name}",
+                    hint="'soscope trace' sees calls by breakpoints there",
+                    errno=error.errno,
+                ) from error
+            raise AgentError(
+                f"no agent at '{path}': {error.strerror}",
+                hint="this soscope was installed without one; install it for this machine",
+                errno=error.errno,
+            ) from error
+        try:
+            return cls._of(ElfImage.from_source(BufferSource(data, path)), data)
+        except FormatError as error:
+            raise AgentError(f"the agent is damaged: {error}") from error
+
+    @classmethod
+    def _of(cls, image: ElfImage, data: bytes) -> Blob:
+        def address(name: str) -> int:
+            symbol = image.symbol(name)
+            if symbol is None:
+                raise AgentError(f"the agent is damaged: {image.source.name} has no {name}")
+            return symbol.value
+
+        blob = cls()
+        _check_text(image)
+        blob.start = address("soscope_agent_start")
+        blob.hook = address("soscope_agent_hook")
+        blob.load = address("soscope_agent_load")
+        blob.unload = address("soscope_agent_unload")
+        blob.objects = address("soscope_agent_objects")
+        blob.trap = address("sosc_trap")
+        blob.loader_event = address("sosc_loader_event")
+        blob.build_id = image.build_id
+        pages = [
+            image.read(address(name), layout.PAGE, name)
+            for name in ("sosc_entry_page", "sosc_site_page", "sosc_counter_page")
+        ]
+        blob.pages_offset = len(data) + -len(data) % layout.PAGE
+        blob.size = blob.pages_offset + layout.BLOB_REPEAT * sum(map(len, pages))
+        blob._content = [data.ljust(blob.pages_offset, b"\0"), *pages]
+        blob.fd = sharedfile.create(blob.size, seals=0)
+        return blob
+
+    def fill(self) -> None:
+        """Write the content, once. This comes after `build`, while other processes are at work.
+
+        The file is sealed, so that no program that has it can change the code of the next
+        program.
+        """
+        if self._content:
+            data, *pages = self._content
+            self._content = []
+            whole = b"".join([data, *(page * layout.BLOB_REPEAT for page in pages)])
+            # Not by a mapping: the content cannot be sealed while a process that was forked
+            # meanwhile has a writable mapping.
+            try:
+                done = 0
+                while done < len(whole):
+                    done += os.pwrite(self.fd, whole[done:], done)
+            except OSError as error:
+                if error.errno != errno.EFBIG:
+                    raise
+                # Stores through a mapping are not subject to the limit of file sizes.
+                with mmap.mmap(self.fd, self.size) as mapping:
+                    mapping[:] = whole
+            sharedfile.seal_content(self.fd)
+
+    def close(self) -> None:
+        """Close the file. Mappings of it stay."""
+        os.close(self.fd)
+        self.fd = -1
+
+
+def _check_text(image: ElfImage) -> None:
+    """Check that the code can be mapped from the file's start."""
+    for segment in image.segments:
+        if segment.type == elf.PT_LOAD and segment.flags & elf.PF_X:
+            end = segment.vaddr + segment.memsz
+            if segment.vaddr == segment.offset == 0 and end <= layout.BLOB_TEXT_MAX:
+                return
+            break
+    raise AgentError(f"the agent is damaged: {image.source.name} has no code at its start")
+
+
+# Get soscope's descriptors into the target: by path, by pidfd, or by files made there.
+#
+# The program that soscope starts inherits the descriptors. These ways are for programs that it
+# executes later, and for a start without free descriptors. All of them work without the target's
+# own code.
+#
+# A file that is made in the target may be replaced before soscope has it, because a process that
+# shares only the descriptors is not stopped. So soscope never opens such a file by a path. It takes
+# the descriptor itself, with the access mode that it has there.
+
+_AT_FDCWD = -100
+_PIDFD_THREAD = os.O_EXCL  # Linux 6.9: <linux/pidfd.h>
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Files:
+    """The agent's files in a target: the descriptor numbers of blob, control block and plan.
+
+    `execs` is the number of the file of `ControlBlock.execs`. A number is -1 if there is no such
+    file. `made` are the inodes of files that had to be made in the target.
+    """
+
+    __slots__ = ("blob", "control", "execs", "made", "plan")
+
+    def __init__(
+        self, blob: int, control: int, plan: int, execs: int = -1, *, made: tuple[int, ...] = ()
+    ) -> None:
+        self.blob = blob
+        self.control = control
+        self.plan = plan
+        self.execs = execs
+        self.made = made
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of the files that are there."""
+        numbers = (self.blob, self.control, self.plan, self.execs)
+        return [number for number in numbers if number >= 0]
+
+
+def _string(tracee: Tracee, text: str) -> int:
+    """Write a string into the free part of the thread's stack, and return its address."""
+    data = os.fsencode(text) + b"\0"
+    addr = tracee.scratch(len(data))
+    tracee.memory.write(addr, data)
+    return addr
+
+
+def open_by_path(tracee: Tracee, descriptor: int) -> int:
+    """Let the target open soscope's `descriptor` through /proc. Return its number, or -errno.
+
+    This fails in another root or process namespace.
+    """
+    path = _string(tracee, f"/proc/{os.getpid()}/fd/{descriptor}")
+    return tracee.syscall(arch.NR_OPENAT, _AT_FDCWD, path, os.O_RDWR | os.O_CLOEXEC)
+
+
+def fetch_by_pidfd(tracee: Tracee, descriptor: int) -> int:
+    """Let the target take soscope's `descriptor` by pidfd_getfd(2). Return its number, or -errno.
+
+    This works in another root, but not in another process namespace. It needs Linux 5.6.
+    """
+    pidfd = tracee.syscall(arch.NR_PIDFD_OPEN, os.getpid(), 0)
+    if pidfd < 0:
+        return pidfd
+    number = tracee.syscall(arch.NR_PIDFD_GETFD, pidfd, descriptor, 0)
+    tracee.syscall(arch.NR_CLOSE, pidfd)
+    return number
+
+
+def fetch(tracee: Tracee, descriptor: int) -> int:
+    """Bring soscope's `descriptor` into the target. Return its number there, or -errno."""
+    # In another process namespace, soscope's number may be another process's, so the opened file
+    # is compared.
+    failure = -errno.EBADF
+    for way in (open_by_path, fetch_by_pidfd):
+        number = way(tracee, descriptor)
+        if number < 0:
+            failure = number
+        elif _is_same_file(tracee, number, descriptor):
+            return number
+        else:
+            close(tracee, number)
+    return failure
+
+
+def close(tracee: Tracee, number: int) -> None:
+    """Close a descriptor of the target."""
+    tracee.syscall(arch.NR_CLOSE, number)
+
+
+def _is_same_file(tracee: Tracee, number: int, descriptor: int) -> bool:
+    try:
+        there = os.stat(f"/proc/{tracee.tid}/fd/{number}")
+    except OSError:
+        return False
+    return os.path.samestat(there, os.fstat(descriptor))
+
+
+def create(tracee: Tracee) -> tuple[int, int]:
+    """Make a memory file in the target and take it. Return (number there, soscope's descriptor).
+
+    This is for targets that cannot reach soscope's descriptors. Raises Refused if the target
+    cannot make a file, or if another process has put another file in its place.
+    """
+    name = _string(tracee, "soscope")
+    number = -errno.ENOSYS
+    for flags in sharedfile.FLAGS:
+        number = tracee.syscall(arch.NR_MEMFD_CREATE, name, flags)
+        if number >= 0:
+            break
+    else:
+        raise Refused(f"no shared memory in the process: {os.strerror(-number)}")
+    try:
+        ours = _take(tracee, number)
+        try:
+            _check_new(ours)
+        except Refused:
+            os.close(ours)
+            raise
+    except OSError as error:
+        close(tracee, number)
+        raise Refused(f"no shared memory with the process: {error.strerror}") from error
+    except Refused:
+        close(tracee, number)
+        raise
+    return number, ours
+
+
+def _take(tracee: Tracee, number: int) -> int:
+    """Take the target's descriptor `number` by pidfd_getfd(2) (Linux 5.6). Return soscope's.
+
+    Raises OSError.
+    """
+    try:
+        pidfd = os.pidfd_open(tracee.tid, _PIDFD_THREAD)
+    except OSError:  # older kernels: leaders only, which usually share descriptors
+        pidfd = os.pidfd_open(_leader(tracee.tid))
+    try:
+        ours: int = _libc.syscall(arch.NR_PIDFD_GETFD, pidfd, number, 0)
+    finally:
+        os.close(pidfd)
+    if ours < 0:
+        failure = ctypes.get_errno()
+        raise OSError(failure, os.strerror(failure))
+    return ours
+
+
+def _leader(tid: int) -> int:
+    try:
+        return int(status.read_status(tid)["Tgid"])
+    except (NoSuchProcess, KeyError) as error:
+        raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH)) from error
+
+
+def _check_new(descriptor: int) -> None:
+    """Refuse a file that cannot be the one that was just made. May raise OSError."""
+    try:
+        seals = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)
+    except OSError:
+        seals = fcntl.F_SEAL_SEAL  # no seals: not a memory file
+    mode = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
+    is_new = not seals & sharedfile.SIZE_SEALS and not os.fstat(descriptor).st_size
+    if mode != os.O_RDWR or not is_new:
+        raise Refused(status.MEDDLED)
+
+
+def copy_file(source: int, size: int, target: int) -> None:
+    """Copy `size` bytes of a memory file into an empty one, and seal that.
+
+    Raises OSError, and Refused if another process writes to it.
+    """
+    os.ftruncate(target, size)
+    done = 0
+    while done < size:
+        sent = os.sendfile(target, source, done, size - done)
+        if not sent:
+            break
+        done += sent
+    sharedfile.seal_content(target)
+    if os.fstat(target).st_size != size:  # the file was truncated before the seal
+        raise Refused(status.MEDDLED)
+
+
+# Put the agent's code into a stopped process and start it: common to launch and attach.
+#
+#     Facts      the facts about the process: read before it is stopped, if it is running
+#     Install    map the blob by remote system calls, call the agent's start, hook the loader
+#
+# This module does not depend on how the thread was stopped, or why the loader is idle.
 
 _PROT_READ, _PROT_EXEC, _MAP_PRIVATE = 1, 4, 2
 
@@ -135,10 +478,10 @@ class Facts:
 
     def look_at_libc(self, memory: RemoteMemory) -> None:
         """Find the offsets of errno and of a thread's id in the C library."""
-        debug = linkmap.read_debug(memory, self.r_debug)
+        debug = loader.read_debug(memory, self.r_debug)
         if debug is None:
             return
-        for entry in linkmap.walk(memory, debug.first):
+        for entry in loader.walk(memory, debug.first):
             name = os.path.basename(entry.path(memory))
             if not name.startswith(("libc.", "libc-", "ld-musl")):
                 continue
@@ -289,7 +632,7 @@ class Install:
         It is None if r_debug now has another function, or if no jump fits there.
         """
         facts = self.facts
-        debug = linkmap.read_debug(self.tracee.memory, facts.r_debug)
+        debug = loader.read_debug(self.tracee.memory, facts.r_debug)
         if debug is None or debug.brk != facts.function:
             return None
         return arch.jump(facts.function, to, facts.saved)

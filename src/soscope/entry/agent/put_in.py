@@ -19,16 +19,126 @@ from __future__ import annotations
 import os
 import time
 
+from soscope.binfmt.elf import constants as elf
 from soscope.binfmt.elf.image import ElfImage
-from soscope.entry import linkmap, loader
-from soscope.entry.agent import locking, rival
-from soscope.entry.agent.blob import Blob
-from soscope.entry.agent.install import Facts, Handover, Install, Undo
+from soscope.entry import loader
+from soscope.entry.agent.install import Blob, Facts, Handover, Install, Undo
 from soscope.entry.isa import arch
+from soscope.entry.ptrace import RemoteMemory
 from soscope.entry.stop.tracee import Tracee
-from soscope.errors import FormatError
+from soscope.errors import FormatError, SoscopeError
 from soscope.proc import maps, status
 from soscope.proc.status import Refused
+
+# Programs that lock all their memory, with the agent's, which may exceed their limit.
+#
+# mlockall(2) compares the whole address space with RLIMIT_MEMLOCK. So it may fail where it would
+# succeed without soscope, which cannot be prevented from outside.
+
+_CAP_IPC_LOCK = 14
+_NAME = b"\0mlockall\0"
+_MOST = 64 << 20  # bytes of names that are searched
+
+
+def would_fail(pid: int, program: ElfImage) -> bool:
+    """Return whether `program`, run by process `pid`, may lock all memory and has a limit.
+
+    Raises FormatError for a damaged file, and OSError if it cannot be read.
+    """
+    names, size = program.dynamic.get(elf.DT_STRTAB), program.dynamic.get(elf.DT_STRSZ)
+    if not names or not size:
+        return False
+    if _NAME not in program.source.read(program.locate(names), min(size, _MOST)):
+        return False
+    return not _may_lock(pid) and _is_limited(pid)
+
+
+def _may_lock(pid: int) -> bool:
+    try:
+        capabilities = int(status.read_status(pid).get("CapEff", "0"), 16)
+    except (SoscopeError, ValueError):
+        return False
+    return bool(capabilities >> _CAP_IPC_LOCK & 1)
+
+
+def _is_limited(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/limits", "rb", buffering=0) as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return True
+    for line in lines:
+        if line.startswith(b"Max locked memory"):
+            return line.split()[3] not in (b"unlimited", b"0")  # with 0 it fails anyway
+    return True
+
+
+# Detect programs that need ptrace(2) themselves: a process can have only one tracer.
+#
+# A program that imports ptrace may ask to be traced (PTRACE_TRACEME) or trace its children.
+# LeakSanitizer traces its own program at the end, by a system call of its own. It is recognized by
+# a function that its runtime exports, in any image.
+
+TRACES = "ptrace"
+CHECKS_LEAKS = "leak check"
+
+_PTRACE = "ptrace"
+_LEAK_CHECK, _ADDRESS_SANITIZER = "__lsan_do_leak_check", "__asan_init"
+_SWITCH = rb"(?:^|[\s,:])detect_leaks=['\"]?([^\s,:'\"]*)"
+_OFF = (b"0", b"no", b"false")
+
+
+def find(pid: int, memory: RemoteMemory, first: int) -> str | None:
+    """Return why process `pid` needs ptrace: a constant of this module, None if it does not.
+
+    `first` is the address of the first link map, which is the program's.
+    """
+    need = None
+    for entry in loader.walk(memory, first):
+        try:
+            image = entry.image(memory)
+            if image.symbols.addr(_LEAK_CHECK) is not None and not _is_off(
+                pid, is_address=image.symbols.addr(_ADDRESS_SANITIZER) is not None
+            ):
+                return CHECKS_LEAKS
+            if need is None:
+                need = TRACES if _imports_ptrace(pid, image) else ""
+        except (FormatError, OSError):
+            continue  # an unreadable image is no sanitizer's
+    return need or None
+
+
+def _imports_ptrace(pid: int, program: ElfImage) -> bool:
+    names, size = program.locate_pointer(elf.DT_STRTAB), program.dynamic.get(elf.DT_STRSZ)
+    if not names or not size:
+        return False
+    text = program.source.read(names, min(size, _MOST))
+    if _PTRACE.encode() + b"\0" not in text:
+        return False
+    with open(f"/proc/{pid}/exe", "rb", buffering=0) as file:
+        image = ElfImage.from_descriptor(file.fileno(), "program")
+        return any(symbol.name == _PTRACE for symbol in image.undefined_functions())
+
+
+def _is_off(pid: int, *, is_address: bool) -> bool:
+    """Return whether the environment disables the leak check.
+
+    AddressSanitizer reads two variables, the second one last.
+    """
+    import re  # late: few programs have a leak check
+
+    try:
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+            entries = file.read().split(b"\0")
+    except OSError:
+        return False  # as without options
+    value = b""
+    for name in (b"ASAN_OPTIONS=", b"LSAN_OPTIONS=") if is_address else (b"LSAN_OPTIONS=",):
+        for entry in entries:
+            if entry.startswith(name):
+                value = (re.findall(_SWITCH, entry[len(name) :]) or [value])[-1]
+                break
+    return value in _OFF
 
 
 class PutIn:
@@ -81,9 +191,9 @@ class PutIn:
         if not is_our_child and _seccomp_filters(self.tracee.tid) > _seccomp_filters(os.getpid()):
             # Its filter was not made for soscope's system calls, and may kill the process for
             # them.
-            from soscope.entry.seccomp import filters
+            from soscope.entry import seccomp
 
-            if said := filters.objection_of_stopped(self.tracee.tid):
+            if said := seccomp.objection_of_stopped(self.tracee.tid):
                 raise Refused(said)
         self._find_loader()
         self._plant()
@@ -100,9 +210,7 @@ class PutIn:
                 if is_native:
                     self._auxv = maps.read_auxv(self.tracee.tid)
                     is_loader = not self._auxv.get(maps.AT_BASE) and loader.is_loader(program)
-                    if self._auxv.get(maps.AT_BASE) and locking.would_fail(
-                        self.tracee.tid, program
-                    ):
+                    if self._auxv.get(maps.AT_BASE) and would_fail(self.tracee.tid, program):
                         raise Refused(status.LOCKS)
         except FormatError as error:
             raise Refused(status.FOREIGN) from error
@@ -166,12 +274,12 @@ class PutIn:
         if not facts.r_debug:
             facts.r_debug = facts.debug_of_program(self.tracee.memory)
             self._saw_add = True
-        debug = linkmap.read_debug(self.tracee.memory, facts.r_debug)
+        debug = loader.read_debug(self.tracee.memory, facts.r_debug)
         if debug is None or not debug.first:
             return False
-        if debug.state == linkmap.RT_ADD:
+        if debug.state == loader.RT_ADD:
             self._saw_add = True
-        return self._saw_add and debug.state == linkmap.RT_CONSISTENT
+        return self._saw_add and debug.state == loader.RT_CONSISTENT
 
     # ---- at the last event ----
 
@@ -208,7 +316,7 @@ class PutIn:
             tid = self.tracee.tid
             program = self._facts.see_program(tid, self.tracee.memory)
             self.path = program.path
-            if locking.would_fail(tid, program.image):
+            if would_fail(tid, program.image):
                 raise Refused(status.LOCKS)
 
     def rival(self) -> str | None:
@@ -217,8 +325,8 @@ class PutIn:
         Raises OSError.
         """
         memory = self.tracee.memory
-        debug = linkmap.read_debug(memory, self._facts.r_debug)
-        return rival.find(self.tracee.tid, memory, debug.first) if debug is not None else None
+        debug = loader.read_debug(memory, self._facts.r_debug)
+        return find(self.tracee.tid, memory, debug.first) if debug is not None else None
 
     # ---- giving up ----
 

@@ -1,28 +1,219 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An agent that is already in a process: its owner, its changes, and how they are undone.
-
-Everything is read and written from outside, with all threads stopped while words change. Neither
-the process's own code nor the soscope that has inserted the agent takes part.
-"""
+"""An agent that lies in a process already: who owns it, what it has changed, taking that back."""
 
 from __future__ import annotations
 
 import os
 import time
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from soscope.binfmt.elf.image import ElfImage
-from soscope.entry.agent.undo import Taken, UndoPlan, count_staying
-from soscope.entry.memory import RemoteMemory
+from soscope.entry.isa import arch
+from soscope.entry.ptrace import RemoteMemory
+from soscope.entry.stop.stopping import Threads
 from soscope.errors import FormatError, NoSuchProcess, SoscopeError
 from soscope.proc import maps, status
+from soscope.proc import memory as pagemap
+from soscope.proc.maps import Mapping
 from soscope.proc.status import Refused
 from soscope.wire import layout, patches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.wire.patches import PatchTable
+
+
+# The words that an agent has changed, prepared to be restored page by page.
+#
+# The plan is made while the process runs. Restoring then costs some ten nanoseconds a word.
+
+_PAGE = layout.PAGE
+_WORD = 8  # bytes
+_ENTRY = 16  # bytes of an entry trampoline
+
+Change = tuple[int, int, int, int]  # address, before, after, bytes
+
+
+class Taken:
+    """The result of undoing changes: words restored, and words that other code has changed.
+
+    `left` are (address, value) of the latter. `returns` counts return addresses that were
+    restored, and `kept` the words by which unwinders still ask the agent. `stays` tells why the
+    memory of sessions was not freed, "" if it was.
+    """
+
+    __slots__ = ("kept", "left", "restored", "returns", "stays")
+
+    def __init__(self) -> None:
+        self.restored = 0
+        self.left: list[tuple[int, int]] = []
+        self.returns = 0
+        self.kept = 0
+        self.stays = ""
+
+
+class Page:
+    """Changes within one page, or one change across its end.
+
+    Words that were changed once are restored together, and `indexes` count words from `start`.
+    The other changes are in `odd`, newest first. They were changed more than once, have another
+    size, or are not aligned.
+    """
+
+    __slots__ = ("after", "before", "end", "indexes", "odd", "start")
+
+    def __init__(self, start: int) -> None:
+        self.start = self.end = start
+        self.indexes: list[int] = []
+        self.after: list[int] = []
+        self.before: list[int] = []
+        self.odd: list[Change] = []
+
+    def restore(self, memory: RemoteMemory, taken: Taken) -> None:
+        """Restore each word that still has the agent's value.
+
+        Raises OSError if memory cannot be written.
+        """
+        size = self.end - self.start
+        content = memory.read(self.start, size)
+        if len(content) < size:  # the image was unloaded
+            return
+        data = bytearray(content)
+        whole = size // _WORD * _WORD
+        with memoryview(data)[:whole] as part, part.cast("Q") as words:
+            now = [words[at] for at in self.indexes]
+            if now == self.after:
+                for at, old in zip(self.indexes, self.before, strict=True):
+                    words[at] = old
+                taken.restored += len(self.indexes)
+                odd: Iterable[Change] = self.odd
+            elif now == self.before and not self.odd:
+                return
+            else:
+                odd = [*self.odd, *self._single()]
+        for addr, old, new, width in odd:
+            at = addr - self.start
+            old_bytes = old.to_bytes(_WORD, "little")[:width]
+            word = data[at : at + width]
+            if word == new.to_bytes(_WORD, "little")[:width]:
+                data[at : at + width] = old_bytes
+                taken.restored += 1
+            elif word != old_bytes:
+                taken.left.append((addr, int.from_bytes(word, "little")))
+        if data != content:
+            memory.write(self.start, bytes(data))
+
+    def _single(self) -> Iterable[Change]:
+        for at, old, new in zip(self.indexes, self.before, self.after, strict=True):
+            yield self.start + at * _WORD, old, new, _WORD
+
+
+class UndoPlan:
+    """The pages to restore: `pages`, and `asked` with the words by which unwinders ask the agent.
+
+    `kept` is what stays in the journal: the changes of patches that stay.
+    """
+
+    __slots__ = ("asked", "asked_count", "journal", "kept", "pages")
+
+    def __init__(
+        self, journal: bytes, base: int, cells: int, patches: frozenset[int] = frozenset()
+    ) -> None:
+        """Plan for an agent at `base` with `cells` cells of slots. `journal` is its journal.
+
+        `patches` are the indices of the patches that stay.
+        """
+        self.journal = journal
+        size = layout.CHANGE.size
+        fields = array("Q", journal[: len(journal) // size * size])
+        staying = _staying(fields, patches)
+        self.kept = b"".join(fields[4 * at : 4 * at + 4].tobytes() for at in staying)
+        addrs, afters, lasts = fields[0::4], fields[2::4], fields[3::4]
+        first = base + layout.BLOB_ENTRIES
+        others = first + cells * _ENTRY  # end of the slots' cells
+        last = base + layout.BLOB_SITES
+        asked = {
+            at
+            for at, after in enumerate(afters)
+            if not lasts[at] >> 8 & layout.CHANGE_CODE
+            and not first <= after < others
+            and (others <= after < last or 0 <= after - base < layout.BLOB_TEXT_MAX)
+        }
+        order = sorted(set(range(len(addrs))).difference(staying), key=addrs.__getitem__)
+        self.pages = _pages(fields, [at for at in order if at not in asked])
+        self.asked = _pages(fields, [at for at in order if at in asked])
+        self.asked_count = len(asked)
+
+    def addresses_of_asked(self) -> list[int]:
+        """Return the addresses of the words by which unwinders ask the agent."""
+        return [
+            addr
+            for page in self.asked
+            for addr in (
+                *(page.start + at * _WORD for at in page.indexes),
+                *(change[0] for change in page.odd),
+            )
+        ]
+
+
+def count_staying(journal: bytes, patches: frozenset[int]) -> int:
+    """Return how many changes of a journal stay as long as `patches` do."""
+    size = layout.CHANGE.size
+    return len(_staying(array("Q", journal[: len(journal) // size * size]), patches))
+
+
+def _staying(fields: array[int], patches: frozenset[int]) -> list[int]:
+    """Return the indices in the journal of the changes that stay, which belong to `patches`.
+
+    As long as there are any, the loader's event must lead to the agent, so that images that are
+    loaded later are patched, too.
+    """
+    if not patches:
+        return []
+    return [
+        at
+        for at, last in enumerate(fields[3::4])
+        if last >> 8 & layout.CHANGE_LOADER
+        or (last >> 8 & layout.CHANGE_STANDS and fields[4 * at] and last >> 16 & 0xFFFF in patches)
+    ]
+
+
+def _pages(fields: array[int], order: list[int]) -> list[Page]:
+    """Return the pages of the changes at these indices of the journal, sorted by address."""
+    pages: list[Page] = []
+    limit = last = 0
+    page = Page(0)
+    for at in order:
+        addr, before, after, size = fields[4 * at : 4 * at + 4]
+        size &= 0xFF
+        if not addr:  # the image was unloaded
+            continue
+        if addr + size > limit and addr != last:
+            page = Page(addr & -_WORD)
+            pages.append(page)
+            limit = (addr & -_PAGE) + _PAGE
+            last = -1
+        page.end = max(page.end, addr + size)
+        if addr == last and page.indexes and page.start + page.indexes[-1] * _WORD == addr:
+            page.odd.append((addr, page.before.pop(), page.after.pop(), _WORD))
+            page.indexes.pop()
+        if addr == last or size != _WORD or addr % _WORD:
+            page.odd.append((addr, before, after, size))
+        else:
+            page.indexes.append((addr - page.start) // _WORD)
+            page.before.append(before)
+            page.after.append(after)
+        last = addr
+    for page in pages:
+        page.odd.reverse()  # newest first
+    return pages
+
+
+# An agent that is already in a process: its owner, its changes, and how they are undone.
+#
+# Everything is read and written from outside, with all threads stopped while words change. Neither
+# the process's own code nor the soscope that has inserted the agent takes part.
 
 _SITE_BYTES = 32
 _SITES_END = layout.BLOB_SITES + layout.MAX_SITES * _SITE_BYTES
@@ -417,3 +608,208 @@ def find(memory: RemoteMemory, mappings: list[maps.Mapping]) -> list[Resident]:
         if memory.read(mapping.start + layout.BLOB_DATA, 8) == magic:
             residents.append(Resident(memory, mapping.start))
     return residents
+
+
+# Detect threads that are unwinding their stack, so that return addresses must not change.
+#
+# An unwinder that has come to a return trampoline has found its unwind rule, and then reads the
+# return address from the stack again (libgcc: uw_frame_state_for, then uw_update_context). It must
+# be the same. An exception that is under way while a destructor runs does not matter: the unwinder
+# begins again, and personality routines look for the handler again.
+#
+# The unwinders are the images for which the agent answers questions about its trampolines. A thread
+# may be in one if its stack has a word that leads there. Remains of earlier unwinding look the
+# same. But an unwinder never waits, so a thread that stays at one place for long is not in one.
+
+_RAISE = "_Unwind_RaiseException"
+_PREFIX = "_Unwind_"
+_SMALL = 1 << 20  # bytes of code of a library that is only an unwinder
+_LONG = 30  # stops at which a thread is at the same place
+
+
+Range = tuple[int, int]
+
+
+def words_between(data: bytes, low: int, high: int) -> Iterator[tuple[int, int]]:
+    """Yield (offset, value) of the aligned 8-byte words in [low, high).
+
+    All of them have nearly the same upper five bytes, so memory is searched for these bytes.
+    """
+    for upper in range(low >> 24, (high - 1 >> 24) + 1):
+        pattern = upper.to_bytes(5, "little")
+        at = data.find(pattern, 3)
+        while at >= 0:
+            if at % 8 == 3:
+                word = int.from_bytes(data[at - 3 : at + 5], "little")
+                if low <= word < high:
+                    yield at - 3, word
+            at = data.find(pattern, at + 1)
+
+
+class Unwinders:
+    """The code of the unwinders in a process, and the threads that may be in it."""
+
+    __slots__ = ("_seen", "ranges")
+
+    def __init__(self, memory: RemoteMemory, mappings: list[Mapping], asking: list[int]) -> None:
+        """Find the unwinders of the images that have slots at the addresses `asking`."""
+        self.ranges: list[Range] = []
+        self._seen: dict[int, tuple[int, int, int]] = {}  # tid -> (sp, pc, how often)
+        around = {maps.containing(mappings, addr) for addr in asking}
+        for path in {mapping.path for mapping in around if mapping is not None}:
+            own = [mapping for mapping in mappings if mapping.path == path]
+            self.ranges += _ranges(memory, own)
+
+    def hold(self, tid: int, registers: arch.Registers, stack: bytes) -> bool:
+        """Return whether a thread with this stack may be in an unwinder."""
+        if not any(
+            start <= registers.pc < end or next(words_between(stack, start, end), None)
+            for start, end in self.ranges
+        ):
+            return False
+        place = registers.sp, registers.pc
+        sp, pc, count = self._seen.get(tid, (*place, 0))
+        count = count + 1 if (sp, pc) == place else 0
+        self._seen[tid] = (*place, count)
+        return count < _LONG
+
+
+def _ranges(memory: RemoteMemory, mappings: list[Mapping]) -> list[Range]:
+    """Return the code ranges of one image's unwinder, all its code if they are not known."""
+    code = [(mapping.start, mapping.end) for mapping in mappings if mapping.flags[2] == "x"]
+    try:
+        image = ElfImage.from_memory(memory, mappings[0].start)
+        is_known = image.symbol(_RAISE) is not None
+        if not is_known and any(
+            function.name.startswith(_PREFIX) for function in image.undefined_functions()
+        ):
+            return []  # the image uses another image's unwinder
+        if not is_known or sum(end - start for start, end in code) <= _SMALL:
+            return code
+        functions = [
+            symbol
+            for symbol in image.symbols
+            if symbol.name.startswith(_PREFIX) and symbol.is_defined
+        ]
+        addrs = [(image.locate(function.value), function.size) for function in functions]
+    except FormatError:
+        return code
+    return [(min(addr for addr, _ in addrs), max(addr + size for addr, size in addrs))]
+
+
+# Find return addresses that lead through the agent, on stacks and elsewhere in memory.
+#
+# A hooked call that has not returned yet has the address of a return trampoline in place of its
+# caller's return address. That is the only difference. If the caller's return address is restored,
+# the call is as if it had never been hooked. Stacks that no thread is on (coroutines) are not
+# changed. So unwinders can do without the agent only if these have no such addresses.
+
+_RED_ZONE = 128
+_MOST_STACK = 256 << 20
+_PIECE = 4 << 20
+_MOST_MEMORY = 1 << 30  # bytes that are searched for coroutines
+
+
+def _sites(agent: Resident) -> tuple[int, int]:
+    return agent.base + layout.BLOB_SITES, agent.base + layout.BLOB_COUNTERS
+
+
+def put_back(
+    memory: RemoteMemory, agent: Resident, threads: Threads, unwinders: Unwinders
+) -> tuple[int, bool]:
+    """Restore the callers' return addresses on the stacks of all stopped threads.
+
+    Threads that may be in an unwinder, or are just returning, are not changed. Returns the number
+    of restored addresses, and whether there is such a thread.
+    """
+    done, held = 0, False
+    mappings = maps.read(next(iter(threads.stopped), threads.pid))
+    low, high = _sites(agent)
+    for tid, registers in threads.registers().items():
+        start = registers.sp - _RED_ZONE & -8
+        stack = maps.containing(mappings, registers.sp)
+        data = memory.read(start, min(stack.end - start, _MOST_STACK)) if stack else b""
+        places = [
+            start + offset
+            for offset, word in words_between(data, low, high)
+            if agent.is_return(word)
+        ]
+        if low <= registers.pc < high:
+            held = True
+            continue
+        # Outside of unwinders such a register value is left over from earlier.
+        if not places and not any(low <= word < high for word in registers.words()):
+            continue
+        if unwinders.hold(tid, registers, data):
+            held = True
+            continue
+        done += put_back_at(memory, agent, places)
+    return done, held
+
+
+def put_back_at(memory: RemoteMemory, agent: Resident, places: list[int]) -> int:
+    """Restore those words at these addresses that are still the agent's return addresses.
+
+    Return their number.
+    """
+    done = 0
+    for place in places:
+        word = int.from_bytes(memory.read(place, 8), "little")
+        if agent.is_return(word) and (caller := agent.return_of(word)):
+            memory.write(place, caller.to_bytes(8, "little"))
+            done += 1
+    return done
+
+
+def find_interrupted(memory: RemoteMemory, agent: Resident, pid: int) -> list[int] | None:
+    """Find contexts that a signal has interrupted in the agent's code or in one of its stubs.
+
+    They are where the kernel has put them (`struct sigcontext`), or where code has copied them.
+    This takes some time, and no thread has to be stopped for it. Returns addresses, or None if
+    there is too much memory to search.
+    """
+    spans = [(agent.base, agent.base + layout.BLOB_ENTRIES + layout.BLOB_DISTANCE)]
+    spans += [(at, at + layout.PAGE) for at in agent.stubs()]
+    return _find(memory, agent, pid, spans, lambda _, behind: arch.is_behind_interrupted_pc(behind))
+
+
+def find_anywhere(memory: RemoteMemory, agent: Resident, pid: int) -> list[int] | None:
+    """Find the agent's return addresses in all private writable memory of the process.
+
+    This takes some time, and no thread has to be stopped for it. Returns addresses, or None if
+    there is too much memory to search. Untouched memory is skipped, because thousands of stacks
+    have gigabytes of zeros.
+    """
+    if agent.fields["site_count"] <= 1:
+        return []
+    return _find(memory, agent, pid, [_sites(agent)], lambda word, _: agent.is_return(word))
+
+
+def _find(
+    memory: RemoteMemory,
+    agent: Resident,
+    pid: int,
+    spans: list[tuple[int, int]],
+    is_wanted: Callable[[int, bytes], bool],
+) -> list[int] | None:
+    """Find words in `spans` that `is_wanted` accepts, by the word and the bytes behind it."""
+    places: list[int] = []
+    left = _MOST_MEMORY
+    for mapping in maps.read(pid):
+        if mapping.flags[1] != "w" or mapping.flags[3] != "p":
+            continue
+        if agent.base <= mapping.start < agent.base + layout.BLOB_SIZE:
+            continue
+        for start, end in pagemap.kept(pid, mapping.start, mapping.end):
+            left -= end - start
+            if left < 0:
+                return None
+            for at in range(start, end, _PIECE):
+                data = memory.read(at, min(_PIECE, end - at))
+                places += [
+                    at + offset
+                    for span in spans
+                    for offset, word in words_between(data, *span)
+                    if is_wanted(word, data[offset + 8 : offset + 8 + arch.CONTEXT_BEHIND])
+                ]
+    return places

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from types import TracebackType
 
-from soscope.entry.agent import handover
+from soscope.entry.agent import install
 from soscope.entry.agent.resident import Resident
 from soscope.entry.agent.visit import Visit
 from soscope.entry.isa import arch
@@ -107,7 +107,7 @@ class RestingCode:
         try:
             at = tracee.syscall(arch.NR_MMAP, 0, SIZE, _READ_EXEC, _PRIVATE, number, 0)
         finally:
-            handover.close(tracee, number)
+            install.close(tracee, number)
         if at < 0:
             return f"no room for its code: {os.strerror(-at).lower()}"
         result = -1
@@ -121,10 +121,10 @@ class RestingCode:
 
     def _bring(self, tracee: Tracee) -> int:
         """Return the number of the file in the target. Raises Refused and OSError."""
-        number = handover.fetch(tracee, self._descriptor)
+        number = install.fetch(tracee, self._descriptor)
         if number >= 0:
             return number
-        number, made = handover.create(tracee)  # the process cannot open soscope's files
+        number, made = install.create(tracee)  # the process cannot open soscope's files
         os.close(self._descriptor)
         self._descriptor = made
         os.ftruncate(made, SIZE)

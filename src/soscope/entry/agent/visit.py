@@ -8,27 +8,71 @@ with the reason, and remains unchanged.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import time
 
 from soscope.binfmt.elf.image import ElfImage
-from soscope.entry import linkmap, loader
+from soscope.entry import loader, seccomp
 from soscope.entry.agent import resident
 from soscope.entry.agent.install import Facts
-from soscope.entry.agent.sharing import who_shares
 from soscope.entry.isa import arch
-from soscope.entry.memory import RemoteMemory
-from soscope.entry.seccomp import filters
-from soscope.entry.stop.loaderlock import LoaderLock, executable_ranges
-from soscope.entry.stop.stopping import Threads
+from soscope.entry.ptrace import RemoteMemory
+from soscope.entry.stop.stopping import LoaderLock, Threads, executable_ranges
 from soscope.errors import FormatError, NoSuchProcess, SoscopeError
 from soscope.model.arch import arch_here
 from soscope.proc import maps, rights, status
 from soscope.proc.status import Refused, frozen_group
 
+# Detect processes that share a process's memory: a child of vfork(2) until its exec.
+#
+# A change in shared memory changes both processes, and would remain in the one that soscope does
+# not know.
+
+_KCMP_VM = 1
+_MOST_CHILDREN = 100
+# Seconds. Such a child usually calls execve at once, but on a busy machine it first has to wait
+# for a processor.
+_PATIENCE, _PAUSE = 2.0, 0.002
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def who_shares(pid: int) -> int:
+    """Return the parent or a child that has the same memory, 0 if there is none.
+
+    Waits a moment for a process that shares it to execute its own program. Returns 0, too, if the
+    kernel cannot tell (kcmp(2) needs CONFIG_KCMP, and the right to look at both processes).
+    """
+    end = time.monotonic() + _PATIENCE
+    while other := shares_now(pid):
+        if time.monotonic() > end:
+            return other
+        time.sleep(_PAUSE)
+    return 0
+
+
+def shares_now(pid: int) -> int:
+    """Return the same as `who_shares`, without waiting."""
+    try:
+        parent = status.read_stat(pid).parent
+    except NoSuchProcess:
+        return 0
+    for other in (parent, *status.children(pid)[:_MOST_CHILDREN]):
+        if other and _has_same_memory(pid, other):
+            return other
+    return 0
+
+
+def _has_same_memory(pid: int, other: int) -> bool:
+    # For two processes without memory (zombies, kernel threads) kcmp answers that it is the same.
+    same = _libc.syscall(arch.KCMP, pid, other, _KCMP_VM, 0, 0) == 0
+    return same and bool(os.path.exists(f"/proc/{other}/exe"))
+
+
 _LIMIT = 5.0  # seconds to wait for a loader that is at work
-_PAUSE, _LONGEST_PAUSE = 0.0005, 0.003
+_PAUSE_VISIT, _LONGEST_PAUSE = 0.0005, 0.003
 _TRACED = 0.5  # seconds to wait for another tracer to detach
 _TRIES_CLEAR = 20  # stops at which threads should leave code of agent or loader
 
@@ -107,8 +151,8 @@ class Visit:
         self.facts = facts = Facts(vector, self.memory)
         if not facts.r_debug:
             facts.r_debug = facts.debug_of_program(self.memory)
-        debug = linkmap.read_debug(self.memory, facts.r_debug)
-        if debug is not None and linkmap.is_damaged(self.memory, debug.first):
+        debug = loader.read_debug(self.memory, facts.r_debug)
+        if debug is not None and loader.is_damaged(self.memory, debug.first):
             raise Refused(status.DAMAGED_LIST)
         if facts.is_by_loader:
             self.path = facts.see_program(tid, self.memory).path
@@ -134,14 +178,14 @@ class Visit:
             raise Executed("another soscope has put its agent in meanwhile")
 
     def check_seccomp(self) -> None:
-        """Refuse a process whose seccomp filters would have to be tested first (see `filters`)."""
-        if filters.suspects(self.pid):
+        """Refuse a process whose seccomp filters would have to be tested first (see `seccomp`)."""
+        if seccomp.suspects(self.pid):
             raise Refused(status.SECCOMP)
 
     def mind_filters(self) -> None:
         """Stop threads in a way that does no harm if there are untested seccomp filters."""
         try:
-            counts = filters.suspects(self.pid)
+            counts = seccomp.suspects(self.pid)
         except Refused:
             counts = {}  # strict mode: only reads and writes, which restart anyway
         self.threads.makes_again = any(
@@ -156,7 +200,7 @@ class Visit:
         tid, known = self.threads.worker(), self.filtered
         if status.has_shadow_stack(status.read_status(tid)):
             raise Refused("it has a shadow stack, and no call can be made in its place")
-        for other, count in filters.suspects(self.pid, None if known else [tid]).items():
+        for other, count in seccomp.suspects(self.pid, None if known else [tid]).items():
             if known.get(other, count) != count or count not in known.values():
                 raise Refused("it has installed another seccomp filter meanwhile")
         return tid
@@ -181,7 +225,7 @@ class Visit:
         """
         start = time.monotonic()
         end = start + limit
-        pause = _PAUSE
+        pause = _PAUSE_VISIT
         owner = 0
         activities = {self._lock.activity}
         while True:

@@ -13,8 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from soscope.entry.memory import RemoteMemory
-    from soscope.entry.native.memory import NativeMemory
+    from soscope.entry.native.traps import NativeMemory
+    from soscope.entry.ptrace import RemoteMemory
 else:
     Protocol = object
 

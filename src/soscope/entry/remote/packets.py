@@ -1,25 +1,217 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packets of the GDB remote protocol over a stream socket.
-
-    $data#checksum      escapes: 0x7d, then the byte ^ 0x20; runs: byte, `*`, count + 29
-
-Each packet is acknowledged by `+`, until both sides have agreed to omit that. soscope sends its
-acknowledgement with the next packet, because the stub waits for that packet anyway.
-
-Packets may be sent before the answers to earlier ones have come, and acknowledgements before the
-packets that they are for. Some stubs take acknowledgements directly from the socket, behind the
-data that they have read. These find them in the right place if they read a fixed number of bytes
-and each such piece is filled up.
-"""
+"""The GDB remote protocol: where a stub waits, its packets, its stop replies, its registers."""
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 import struct
 import time
 from contextlib import suppress
+from ipaddress import ip_address
+from xml.parsers import expat
 
-from soscope.errors import RemoteError
+from soscope.errors import RemoteError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+# The address of a stub: `unix:PATH`, or `HOST:PORT` of this machine.
+#
+# The protocol has no password: a client of a stub can do with its program whatever it likes. So
+# soscope uses it only within this machine.
+
+_SHAPES = "unix:PATH or HOST:PORT"
+_LONGEST = 10.0  # seconds that a connection may take
+_HERE = ("127.0.0.1", "::1")
+
+
+class RemoteAddress:
+    """One address: `path` of a unix socket, or else `hosts` to try in order, and `port`."""
+
+    __slots__ = ("hosts", "path", "port", "text")
+
+    def __init__(self, text: str) -> None:
+        """Parse the address. Raises UsageError if it is malformed or not on this machine."""
+        self.text = text
+        self.path = ""
+        self.hosts: tuple[str, ...] = ()
+        self.port = 0
+        if text.startswith("unix:"):
+            self.path = text[len("unix:") :]
+            if not self.path:
+                raise UsageError(f"'{text}' names no socket", hint=f"it is {_SHAPES}")
+            return
+        host, colon, port = text.rpartition(":")
+        if not colon or not port.isascii() or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+            raise UsageError(f"'{text}' is no address of a stub", hint=f"it is {_SHAPES}")
+        self.port = int(port)
+        self.hosts = _HERE if host in ("", "localhost") else (_of_this_machine(host, text),)
+
+    def connect(self) -> socket.socket:
+        """Connect. Raises RemoteError with the reason if no stub answers."""
+        if self.path:
+            return self._connected(socket.AF_UNIX, self.path)
+        refusal: RemoteError | None = None
+        for host in self.hosts:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            try:
+                connected = self._connected(family, (host, self.port))
+            except RemoteError as error:
+                refusal = refusal or error
+                continue
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return connected
+        assert refusal is not None
+        raise refusal
+
+    def _connected(
+        self, family: socket.AddressFamily, where: str | tuple[str, int]
+    ) -> socket.socket:
+        try:
+            connected = socket.socket(family, socket.SOCK_STREAM)
+        except OSError as error:
+            raise self._refused(error) from error
+        try:
+            connected.settimeout(_LONGEST)
+            connected.connect(where)
+        except OSError as error:
+            connected.close()
+            raise self._refused(error) from error
+        return connected
+
+    def _refused(self, error: OSError) -> RemoteError:
+        reason = (error.strerror or str(error)).lower()
+        if error.errno == errno.ECONNREFUSED:
+            reason = "nobody waits there"
+        elif error.errno == errno.ENOENT and not os.path.lexists(self.path):
+            reason = "there is no such socket"
+        elif self.path and "too long" in reason:
+            reason = "the path is too long for a socket"
+        return RemoteError(
+            f"no stub at {self.text}: {reason}", slug="remote-gone", errno=error.errno
+        )
+
+
+def _of_this_machine(host: str, text: str) -> str:
+    """Return an address of the loopback network. Raises UsageError for other addresses."""
+    try:
+        address = ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        raise UsageError(
+            f"'{text}': '{host}' is no address of this machine",
+            hint="localhost, 127.0.0.1 or [::1]; from elsewhere: ssh -L",
+        ) from None
+    if not address.is_loopback:
+        raise UsageError(
+            f"'{text}' is not on this machine, and the protocol has no password",
+            hint="localhost, 127.0.0.1 or [::1]; from elsewhere: ssh -L",
+        )
+    return str(address)
+
+
+# The target description: the registers of a stub, and their offsets in what `g` returns.
+#
+# It is read from the XML of `target.xml` and of the files that it includes, in order. A register
+# has the number in the description, or the one after the last. `g` returns them in the order of
+# numbers.
+
+_MOST_FILES = 32
+_MOST_REGISTERS = 4096
+
+
+class RemoteRegister:
+    """One register: its `number`, `size` in bytes, `offset` in the bytes of `g`, and `kind`.
+
+    `kind` is its type in the description: "ieee_double", "int", ….
+    """
+
+    __slots__ = ("kind", "name", "number", "offset", "size")
+
+    def __init__(self, name: str, number: int, size: int, kind: str) -> None:
+        self.name = name
+        self.number = number
+        self.size = size
+        self.kind = kind
+        self.offset = 0
+
+
+def read(
+    fetch: Callable[[str], str | None], plain: tuple[str, ...] = (), size: int = 4
+) -> dict[str, RemoteRegister]:
+    """Return the registers by name. `fetch` returns a file of the description, or None.
+
+    `plain` are the registers if the stub describes none, each of `size` bytes. Raises RemoteError
+    if there is no description and no `plain`, or if the description is malformed.
+    """
+    reader = _DescriptionReader(fetch)
+    reader.take("target.xml")
+    if not reader.registers:
+        reader.registers = {
+            name: RemoteRegister(name, number, size, "int") for number, name in enumerate(plain)
+        }
+    if not reader.registers:
+        raise RemoteError("the stub does not say which registers it has")
+    offset = 0
+    for register in sorted(reader.registers.values(), key=lambda each: each.number):
+        register.offset = offset
+        offset += register.size
+    return reader.registers
+
+
+class _DescriptionReader:
+    def __init__(self, fetch: Callable[[str], str | None]) -> None:
+        self.registers: dict[str, RemoteRegister] = {}
+        self._fetch = fetch
+        self._seen: set[str] = set()
+        self._next = 0
+
+    def take(self, name: str) -> None:
+        if name in self._seen or len(self._seen) >= _MOST_FILES:
+            return
+        self._seen.add(name)
+        text = self._fetch(name)
+        if text is None:
+            return
+        parser = expat.ParserCreate()
+        parser.StartElementHandler = self._start
+        parser.EntityDeclHandler = self._refuse
+        try:
+            parser.Parse(text, True)
+        except expat.ExpatError as error:
+            raise RemoteError(f"the stub's {name} is no XML: {error}") from error
+
+    def _refuse(self, *_: object) -> None:
+        raise RemoteError("the stub's description has entities of its own")
+
+    def _start(self, element: str, attributes: dict[str, str]) -> None:
+        if element.endswith("include") and "href" in attributes:
+            self.take(attributes["href"])
+        elif element == "reg" and len(self.registers) < _MOST_REGISTERS:
+            try:
+                number = int(attributes.get("regnum", self._next))
+                size = (int(attributes["bitsize"]) + 7) // 8
+            except (KeyError, ValueError) as error:
+                raise RemoteError("a register of the stub has no size") from error
+            name = attributes.get("name", "")
+            self.registers[name] = RemoteRegister(name, number, size, attributes.get("type", "int"))
+            self._next = number + 1
+
+
+# The packets of the GDB remote protocol over a stream socket.
+#
+#     $data#checksum      escapes: 0x7d, then the byte ^ 0x20; runs: byte, `*`, count + 29
+#
+# Each packet is acknowledged by `+`, until both sides have agreed to omit that. soscope sends its
+# acknowledgement with the next packet, because the stub waits for that packet anyway.
+#
+# Packets may be sent before the answers to earlier ones have come, and acknowledgements before the
+# packets that they are for. Some stubs take acknowledgements directly from the socket, behind the
+# data that they have read. These find them in the right place if they read a fixed number of bytes
+# and each such piece is filled up.
 
 _MOST = 1 << 20  # bytes of one packet
 _READ = 1 << 16
@@ -251,3 +443,91 @@ def _decoded(content: bytes) -> bytes:
         if len(data) > _MOST:
             raise RemoteError(f"a packet of the stub has more than {_MOST >> 20} MiB")
     return bytes(data)
+
+
+# The stop replies of the remote protocol: why a program has stopped or ended.
+
+SIGNAL, EXITED, KILLED = "signal", "exited", "killed"
+
+# The protocol's signal numbers are GDB's, <gdb/signals.def>. These differ from Linux's.
+_TO_LINUX = {
+    7: 7,  # SIGEMT, which Linux does not have
+    10: 7,
+    12: 31,
+    16: 23,
+    17: 19,
+    18: 20,
+    19: 18,
+    20: 17,
+    23: 29,
+    29: 30,
+    30: 10,
+    31: 12,
+    32: 30,
+}
+_FIRST_REALTIME, _LAST_REALTIME = 45, 75  # SIG33 to SIG63
+
+
+class RemoteStop:
+    """One stop. `kind` is SIGNAL, EXITED or KILLED.
+
+    `number` is the protocol's signal number or the exit status. `thread` is the thread's name
+    from the stub, "" if there was none. `facts` has the other fields of the packet.
+    """
+
+    __slots__ = ("facts", "kind", "number", "thread")
+
+    def __init__(self, kind: str, number: int, thread: str, facts: dict[str, str]) -> None:
+        self.kind = kind
+        self.number = number
+        self.thread = thread
+        self.facts = facts
+
+    @property
+    def tid(self) -> int:
+        """The thread's number, 0 if it is not known."""
+        return tid_of(self.thread)
+
+
+def tid_of(thread: str) -> int:
+    """Return the number in a thread's name, 0 if it is not known."""
+    try:
+        return int(thread.rpartition(".")[2].lstrip("p") or "0", 16)
+    except ValueError:
+        return 0  # stubs choose thread names freely
+
+
+def process_of(thread: str) -> int:
+    """Return the number of the process in a thread's name, 0 if names have no process."""
+    process, dot, _ = thread.partition(".")
+    try:
+        return int(process.lstrip("p"), 16) if dot else 0
+    except ValueError:
+        return 0  # the same as above
+
+
+def parse(packet: bytes) -> RemoteStop:
+    """Return the stop that a packet reports. Raises RemoteError if it is no stop reply."""
+    text = packet.decode("ascii", "replace")
+    kind = {"T": SIGNAL, "S": SIGNAL, "W": EXITED, "X": KILLED}.get(text[:1])
+    try:
+        if kind is None:
+            raise ValueError
+        if kind == SIGNAL:
+            number, rest = int(text[1:3], 16), text[3:]
+        else:
+            value, _, rest = text[1:].partition(";")
+            number = int(value, 16)
+    except ValueError:
+        raise RemoteError(f"the stub said '{text[:40]}' where a stop was due") from None
+    facts = {
+        name: value for name, _, value in (each.partition(":") for each in rest.split(";") if each)
+    }
+    return RemoteStop(kind, number, facts.get("thread", ""), facts)
+
+
+def linux_signal(number: int) -> int:
+    """Return Linux's number of the protocol's signal `number`."""
+    if _FIRST_REALTIME <= number <= _LAST_REALTIME:
+        return number - _FIRST_REALTIME + 33
+    return _TO_LINUX.get(number, number)

@@ -1,25 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stub that runs a program for soscope: its registers, memory, breakpoints and stops.
-
-The stub itself reports what it supports (`Capabilities`). Its name does not matter.
-"""
+"""A stub that runs a program for us: its registers, memory, files, breakpoints and stops."""
 
 from __future__ import annotations
 
 import socket
 import time
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Literal, Protocol
 
-from soscope.entry.remote import description, stops
-from soscope.entry.remote.packets import PacketStream
-from soscope.entry.remote.stops import RemoteStop
+from soscope.binfmt.elf.reader import Encoding
+from soscope.binfmt.source import ByteSource
+from soscope.entry.remote import packets
+from soscope.entry.remote.packets import PacketStream, RemoteStop
 from soscope.errors import RemoteError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+# The interfaces of a stopped thread and of memory that an engine needs.
+
+
+class StoppedThread(Protocol):
+    """Registers of one thread. `order` is their byte order, and `registers` has their names."""
+
+    order: str
+
+    @property
+    def registers(self) -> Mapping[str, object]:
+        """The facts about each register, by name."""
+
+    def get(self, name: str, /) -> int:
+        """Return the value of a register."""
+
+    def get_bytes(self, name: str, /) -> bytes:
+        """Return the bytes of a register."""
+
+    def upper_half(self, name: str, /) -> bytes:
+        """Return the half of a register that `get` omits, little-endian, b"" if unknown."""
+
+
+class WordMemory(Protocol):
+    """The memory of process `pid`, with the words of `coding`."""
+
+    coding: Encoding
+    pid: int
+
+    def read(self, addr: int, size: int, /) -> bytes:
+        """Return up to `size` bytes of memory."""
+
+    def word(self, addr: int, /) -> int:
+        """Return a word of the program, 0 if no memory is mapped there."""
+
+
+# A stub that runs a program for soscope: its registers, memory, breakpoints and stops.
+#
+# The stub itself reports what it supports (`Capabilities`). Its name does not matter.
 
 _OFFER = (
     b"qSupported:multiprocess+;swbreak+;hwbreak+;vContSupported+;QStartNoAckMode+;xmlRegisters=i386"
@@ -143,13 +182,13 @@ class RemoteStub:
         self.can = Capabilities(self.ask(offer))
         if self.can.has("QStartNoAckMode") and self.ask(b"QStartNoAckMode") == b"OK":
             self._packets.acknowledge_no_more()
-        first = stops.parse(self.ask(b"?"))
-        if first.kind != stops.SIGNAL:
+        first = packets.parse(self.ask(b"?"))
+        if first.kind != packets.SIGNAL:
             raise RemoteError("the stub runs no program")
         self.thread = first.thread
         # A stub may describe the registers only for a chosen thread.
         self.ask(b"Hg" + (self.thread.encode() or b"0"))
-        self.registers = description.read(self._description, self._plain)
+        self.registers = packets.read(self._description, self._plain)
 
     def use_order(self, order: str) -> None:
         """Set the byte order of registers, "<" or ">", if it was not known before."""
@@ -286,7 +325,7 @@ class RemoteStub:
         self._known(name)
         self._changed[name] = value
 
-    def _known(self, name: str) -> description.RemoteRegister:
+    def _known(self, name: str) -> packets.RemoteRegister:
         register = self.registers.get(name)
         if register is None:
             raise RemoteError(f"the stub has no register {name}")
@@ -393,7 +432,7 @@ class RemoteStub:
         """Return the names of all threads to be resumed, with one name for a whole process."""
         processes: dict[str, list[str]] = {}
         for name in self.threads():
-            if self.only and stops.process_of(name) != self.only:
+            if self.only and packets.process_of(name) != self.only:
                 continue
             processes.setdefault(name.partition(".")[0], []).append(name)
         moving = []
@@ -440,10 +479,10 @@ class RemoteStub:
                 continue  # program output, from a stub that has its terminal
             stop = self._said.get(packet)
             if stop is None:
-                stop = stops.parse(packet)
+                stop = packets.parse(packet)
                 if len(self._said) < _MOST_SAID:
                     self._said[packet] = stop
-            if stop.kind != stops.SIGNAL:  # the program ends after the acknowledgement
+            if stop.kind != packets.SIGNAL:  # the program ends after the acknowledgement
                 self._packets.acknowledge()
                 self._is_asked = False
             self.thread = stop.thread or self.thread
@@ -454,12 +493,12 @@ class RemoteStub:
     @property
     def pid(self) -> int:
         """The number of the process, 0 if the stub only names threads."""
-        return stops.process_of(self.thread)
+        return packets.process_of(self.thread)
 
     @property
     def tid(self) -> int:
         """The number of the thread that has stopped last, 0 if it is not known."""
-        return stops.tid_of(self.thread)
+        return packets.tid_of(self.thread)
 
     def detach(self) -> None:
         """Detach from the program, and close the connection."""
@@ -531,3 +570,141 @@ def _from_hex(answer: bytes) -> bytes:
         return bytes.fromhex(answer.decode("ascii").replace("x", "0"))
     except ValueError:
         return b""  # neither digits nor an error number
+
+
+# Read files by a stub's vFile packets, for stubs that run on another system.
+
+_HEAD = 32  # bytes of a packet beside its content
+_MOST = 1 << 28  # bytes of one file
+
+
+class RemoteFiles:
+    """The files of the system that a stub runs on, as seen by the process `pid`."""
+
+    __slots__ = ("_is_chosen", "_pid", "_stub")
+
+    def __init__(self, stub: RemoteStub, pid: int) -> None:
+        self._stub = stub
+        self._pid = pid
+        self._is_chosen = False
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file's content, None if there is no such file or the stub opens no files.
+
+        Raises RemoteError if the stub is gone.
+        """
+        if not self._is_chosen:
+            self._is_chosen = True
+            # A stub that does not know this packet has only one view of files.
+            self._ask(b"setfs:%x" % self._pid)
+        name = path.encode("utf-8", "surrogateescape").hex().encode()
+        opened = self._ask(b"open:%s,0,0" % name)
+        if opened is None:
+            return None
+        descriptor, data = opened[0], bytearray()
+        if descriptor < 0:
+            return None
+        size = max(self._stub.can.packet_size // 2 - _HEAD, 64)
+        while len(data) < _MOST:
+            told = self._ask(b"pread:%x,%x,%x" % (descriptor, size, len(data)))
+            if told is None or told[0] < 0:
+                break
+            if not told[0]:
+                self._ask(b"close:%x" % descriptor)
+                return bytes(data)
+            data += told[1]
+        self._ask(b"close:%x" % descriptor)
+        return None
+
+    def _ask(self, what: bytes) -> tuple[int, bytes] | None:
+        """Return the result and the data behind it, None if the stub does not know the packet."""
+        answer = self._stub.ask(b"vFile:" + what)
+        if answer[:1] != b"F":
+            return None
+        head, _, attached = answer[1:].partition(b";")
+        number = head.partition(b",")[0]
+        try:
+            value = -int(number[1:], 16) if number[:1] == b"-" else int(number, 16)
+        except ValueError:
+            return None  # not an answer of the protocol
+        return value, attached
+
+
+# The memory of a stopped program, read by a stub's `m` packets and cached in pieces.
+#
+# Changes that the program makes while it runs are not seen, so `forget` must be called after it has
+# run.
+
+_LARGEST, _SMALLEST = 4096, 16  # bytes of a piece; no page is smaller than the largest
+_LONGEST = 0x4000  # bytes of one packet
+_HEAD_MEMORY = 16  # bytes of a packet beside its content
+_MOST_KEPT = 1 << 14  # pieces
+
+
+class StubMemory(ByteSource):
+    """Reads the memory of a program that a stub holds."""
+
+    __slots__ = ("_most", "_pieces", "_size", "_stub", "_top")
+
+    def __init__(self, stub: RemoteStub, bits: int) -> None:
+        """`bits` is the size of an address."""
+        super().__init__("the program's memory")
+        self._stub = stub
+        self._top = 1 << bits
+        room = (stub.can.packet_size - _HEAD_MEMORY) // 2
+        self._size = _LARGEST
+        while self._size > room and self._size > _SMALLEST:
+            self._size //= 2
+        self._most = max(min(room, _LONGEST) // self._size, 1)  # pieces in one packet
+        self._pieces: dict[int, bytes] = {}  # b"" if no memory is mapped
+
+    def forget(self) -> None:
+        """Clear the cache, because the program has run."""
+        self._pieces.clear()
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return up to `size` bytes at the program's address `offset`, fewer at the end of memory.
+
+        Raises RemoteError if the stub is gone.
+        """
+        if offset < 0 or size <= 0:
+            return b""
+        end = min(offset + size, self._top)
+        data = bytearray()
+        while offset < end:
+            start = offset - offset % self._size
+            piece = self._pieces.get(start)
+            if piece is None:
+                piece = self._fetch(start, end)
+            part = piece[offset - start : end - start]
+            data += part
+            offset += len(part)
+            if not part or len(piece) < self._size:
+                break
+        return bytes(data)
+
+    def _fetch(self, start: int, end: int) -> bytes:
+        """Read the piece at `start`, and with it further ones up to `end` that are not cached."""
+        size = self._size
+        if len(self._pieces) >= _MOST_KEPT:
+            self._pieces.clear()
+        count = 1
+        while count < self._most and start + count * size < end:
+            if start + count * size in self._pieces:
+                break
+            count += 1
+        data = self._ask(start, count * size)
+        if len(data) < count * size and count > 1:
+            # Some stubs return nothing if the end of the requested range is not mapped.
+            data = self._ask(start, size)
+            count = 1
+        for at in range(count):
+            self._pieces[start + at * size] = data[at * size : (at + 1) * size]
+        return self._pieces[start]
+
+    def _ask(self, addr: int, size: int) -> bytes:
+        answer = self._stub.ask(b"m%x,%x" % (addr, size))
+        try:
+            return bytes.fromhex(answer.decode("ascii"))
+        except ValueError:
+            return b""  # an error number: not mapped

@@ -14,19 +14,268 @@ import _thread
 import errno
 import os
 import time
+from collections.abc import Collection
 
-from soscope.entry import ptrace
+from soscope.binfmt.elf import constants as elf
+from soscope.binfmt.elf.image import ElfImage
+from soscope.entry import loader, ptrace
 from soscope.entry.isa import arch
+from soscope.entry.ptrace import RemoteMemory
 from soscope.entry.stop import waits
-from soscope.entry.stop.patience import LookingTime
-from soscope.entry.stop.reaper import Reaper, bury, is_traced
+from soscope.entry.stop.tracee import LookingTime
 from soscope.proc.status import Refused, has_ended, running_time, signal
+
+# Find out whether a process's loader is idle, by its locks, which are found by their form.
+#
+# glibc has them side by side in `_rtld_global`, an exported variable whose members are private and
+# move between versions: `_dl_load_lock` (held during dlopen and dlclose, with the constructors),
+# `_dl_load_write_lock` (while its list changes), and since 2.35 `_dl_load_tls_lock`. All are
+# recursive mutexes of 40 bytes, and the number of namespaces is in front of the first.
+# `r_debug.r_state` is not sufficient: before glibc 2.41 it is consistent in the middle of
+# relocation.
+#
+# Values that are read from a running process may have changed already.
+
+_MUTEX = 40
+_RECURSIVE = 1  # PTHREAD_MUTEX_RECURSIVE_NP
+_MOST_NAMESPACES = 16
+_MOST_COUNT, _MOST_USERS = 1000, 100_000
+_GLOBAL_SIZE = 1 << 14  # more than `_rtld_global` ever was
+_OWNER = 8
+
+
+class LoaderLock:
+    """The words that tell whether the loader of a process is at work."""
+
+    __slots__ = ("_memory", "_mutexes", "_r_debug", "_rwlock")
+
+    def __init__(
+        self, memory: RemoteMemory, r_debug: int, mutexes: tuple[int, ...], rwlock: int
+    ) -> None:
+        self._memory = memory
+        self._r_debug = r_debug
+        self._mutexes = mutexes
+        self._rwlock = rwlock
+
+    @classmethod
+    def find(cls, memory: RemoteMemory, loader: ElfImage, r_debug: int) -> LoaderLock | None:
+        """Find the locks of `loader`. Return None if it is of an unknown kind."""
+        symbol = loader.symbol("_rtld_global")
+        if symbol is not None:
+            start = loader.locate(symbol.value)
+            at = _first_mutex(memory.read(start, min(symbol.size, _GLOBAL_SIZE)))
+            if at is None:
+                return None
+            return cls(memory, r_debug, (start + at, start + at + _MUTEX), 0)
+        rwlock = _musl_lock(memory, loader)
+        return cls(memory, r_debug, (), rwlock) if rwlock else None
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether the program's initial images have all been loaded."""
+        debug = loader.read_debug(self._memory, self._r_debug)
+        return bool(debug and debug.first and debug.brk) and (
+            debug is not None and debug.state == loader.RT_CONSISTENT
+        )
+
+    @property
+    def is_held(self) -> bool:
+        """Return whether a thread loads or unloads. It is exact while all threads are stopped."""
+        if self._rwlock:
+            return self._memory.read(self._rwlock, 4) != bytes(4)
+        # Without libpthread, glibc 2.31 only counts and does not lock.
+        return any(self._memory.read(at, 8) != bytes(8) for at in self._mutexes)
+
+    @property
+    def activity(self) -> tuple[object, ...]:
+        """A value that changes from time to time while the loader is at work."""
+        debug = loader.read_debug(self._memory, self._r_debug)
+        return (debug.state if debug else 0, *self.owners)
+
+    @property
+    def owner(self) -> int:
+        """The thread that holds a lock, by its id in its own pid namespace, 0 if none is known."""
+        return next(iter(self.owners), 0)
+
+    @property
+    def owners(self) -> list[int]:
+        """All threads that hold a lock, by ids in their own pid namespace, 0 if unknown."""
+        if self._rwlock:
+            return [0] if self.is_held else []
+        words = (self._memory.read(at, 12) for at in self._mutexes)
+        return [int.from_bytes(data[_OWNER:], "little") for data in words if data[:8] != bytes(8)]
+
+    def held_by(self, tid: int) -> list[tuple[int, int]]:
+        """Return the mutexes that a thread (id in its own namespace) holds: (address, count)."""
+        held = []
+        for at in self._mutexes:
+            data = self._memory.read(at, 12)
+            if data[:4] != bytes(4) and int.from_bytes(data[_OWNER:], "little") == tid:
+                held.append((at, int.from_bytes(data[4:8], "little")))
+        return held
+
+
+def _is_mutex(data: bytes, at: int) -> bool:
+    if at < 0 or at + _MUTEX > len(data):
+        return False
+    words = [int.from_bytes(data[at + 4 * word : at + 4 * word + 4], "little") for word in range(5)]
+    return (
+        words[4] == _RECURSIVE
+        and words[0] <= 2
+        and words[1] < _MOST_COUNT
+        and words[3] < _MOST_USERS
+        and data[at + 20 : at + _MUTEX] == bytes(_MUTEX - 20)
+    )
+
+
+def _first_mutex(data: bytes) -> int | None:
+    """Return the offset of `_dl_load_lock` in `_rtld_global`, None if it is not found."""
+    for at in range(8, len(data) - 2 * _MUTEX + 1, 8):
+        if data[at + 16] != _RECURSIVE or not _is_mutex(data, at):
+            continue
+        spaces = int.from_bytes(data[at - 8 : at], "little")
+        if 1 <= spaces <= _MOST_NAMESPACES and _is_mutex(data, at + _MUTEX):
+            return at
+    return None
+
+
+def _musl_lock(memory: RemoteMemory, loader: ElfImage) -> int:
+    """Return the address of musl's lock, which dl_iterate_phdr's code loads, 0 if not found."""
+    function = loader.symbol("dl_iterate_phdr")
+    if function is None or loader.symbol("__libc_start_main") is None:
+        return 0
+    at = loader.locate(function.value)
+    code = memory.read(at, 256)
+    for place in range(len(code) - 7):
+        if code[place : place + 3] in (b"\x48\x8d\x3d", b"\x48\x8d\x2d"):  # lea X(%rip),%rdi|%rbp
+            distance = int.from_bytes(code[place + 3 : place + 7], "little", signed=True)
+            return at + place + 7 + distance
+    return 0
+
+
+def executable_ranges(loader: ElfImage) -> list[tuple[int, int]]:
+    """Return the address ranges of an image's code."""
+    return [
+        (loader.locate(segment.vaddr), loader.locate(segment.vaddr) + segment.memsz)
+        for segment in loader.segments
+        if segment.type == elf.PT_LOAD and segment.flags & elf.PF_X
+    ]
+
+
+# Reap traced threads as they end, while their tracer is blocked.
+#
+# A thread that calls execve waits until the process's other threads have ended, and until their
+# tracer has reaped them. But if that tracer seizes one more thread, ptrace(2) makes it wait for the
+# new program, and no signal wakes it. Both would wait for ever. Moreover, the end of a process's
+# first thread is not reported before all others have been reaped. A tracer that only waits for the
+# first thread, because it has borrowed that one, would also wait for ever.
+#
+# The same holds for threads that are killed while they are being detached, because a thread that
+# was detached before them may have called execve already.
+
+_PATIENCE = 0.02  # seconds after which a tracer is regarded as blocked
+_SOON = 0.005  # seconds to wait for the end of a killed thread
+_LATE = 60.0  # seconds after which no thread calls execve any more
+_PAUSE = 0.0002
+_ENDED = os.WEXITED | os.WNOHANG | ptrace.WALL
+
+_ENDS = (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
+
+
+class Reaper:
+    """Waits in its own thread for those of `tids` that end, until `end` is called.
+
+    It looks periodically, and takes only their ends. `tids` may change. The thread that makes a
+    reaper is their tracer.
+    """
+
+    __slots__ = ("_done", "_tids", "_tracer")
+
+    def __init__(self, tids: Collection[int]) -> None:
+        self._tids = tids
+        self._tracer = _thread.get_native_id()
+        self._done = _thread.allocate_lock()
+        self._done.acquire()
+        try:
+            _thread.start_new_thread(self._work, ())
+        except RuntimeError:
+            pass  # no thread available, and it is hardly ever needed
+
+    def end(self) -> None:
+        """Stop waiting for threads. Call this once."""
+        self._done.release()
+
+    def _work(self) -> None:
+        while not self._done.acquire(timeout=_PATIENCE):
+            if _has_any_ended():  # asking each of thousands takes long
+                for tid in list(self._tids):
+                    _take_end(tid, self._tracer)
+
+
+def bury(tids: list[int]) -> None:
+    """Reap traced threads that were killed, even if their end is yet to come.
+
+    A process that has called execve may have the number of one of them. Its end must be left to
+    its parent, which may be soscope, or the caller of soscope.
+    """
+    tracer = _thread.get_native_id()
+    end = time.monotonic() + _SOON
+    left = tids
+    while left := [tid for tid in left if is_traced(tid, tracer) and not _take_end(tid, tracer)]:
+        if time.monotonic() > end:
+            try:
+                _thread.start_new_thread(_bury_later, (left, tracer))
+            except RuntimeError:
+                _bury_later(left, tracer)
+            return
+        time.sleep(_PAUSE)
+
+
+def _bury_later(tids: list[int], tracer: int) -> None:
+    end = time.monotonic() + _LATE
+    while tids and time.monotonic() < end:
+        time.sleep(_PATIENCE)
+        tids = [tid for tid in tids if is_traced(tid, tracer) and not _take_end(tid, tracer)]
+
+
+def _has_any_ended() -> bool:
+    try:
+        return os.waitid(os.P_ALL, 0, _ENDED | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return False
+
+
+def is_traced(tid: int, tracer: int) -> bool:
+    """Return whether a thread is traced by the thread `tracer`."""
+    try:
+        with open(f"/proc/{tid}/status", "rb", buffering=0) as file:
+            return b"\nTracerPid:\t%d\n" % tracer in file.read(4096)
+    except OSError:
+        return False
+
+
+def _take_end(tid: int, tracer: int) -> bool:
+    """Reap a thread that `tracer` traces, if it has ended. Return False if it has not ended.
+
+    A stop of the thread is not taken. A process that has called execve may have the number of a
+    killed thread, and another part of soscope may wait for its stop. wait(2) reports the stops of
+    a traced thread even if they are not asked for.
+    """
+    try:
+        end = os.waitid(os.P_PID, tid, _ENDED | os.WNOWAIT)
+        if end is None:
+            return False
+        if end.si_code in _ENDS and is_traced(tid, tracer):
+            os.waitid(os.P_PID, tid, _ENDED)
+    except OSError:
+        pass  # the thread was reaped elsewhere, so it is gone
+    return True
+
 
 _LIMIT = 1.0  # seconds in which all threads must have stopped
 _LACKING = 5.0  # seconds more if other processes use the processors
 _ENOUGH = 0.05  # seconds of processor time in which a thread stops
 _SPIN = 200  # checks of a thread before sleeps, and before another request
-_PAUSE = 0.0002
 _LETTING_GO = 0.2  # seconds that an old tracer may take to detach
 _REFUSALS = 10  # refusals from a thread of another tracer, at least
 _WAIT = ptrace.WALL | os.WNOHANG

@@ -10,15 +10,49 @@ from __future__ import annotations
 import errno
 import os
 import time
+from struct import Struct
+from types import TracebackType
 
 from soscope.entry import ptrace
 from soscope.entry.isa import arch
-from soscope.entry.memory import RemoteMemory
+from soscope.entry.ptrace import RemoteMemory
 from soscope.proc.status import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+# The time in which a tracer has looked at its tracee.
+#
+# A tracer that gets no processor, or whose machine pauses, has not really waited in that time.
+
+_LONGEST = 0.05  # seconds between two looks that count at most
+
+
+class LookingTime:
+    """A clock that advances by at most 50 ms from one look to the next.
+
+    >>> from soscope.entry.stop.tracee import LookingTime
+    >>> clock = LookingTime()
+    >>> clock.now()
+    0.0
+    """
+
+    __slots__ = ("_last", "_sum")
+
+    def __init__(self) -> None:
+        self._last: float | None = None
+        self._sum = 0.0
+
+    def now(self) -> float:
+        """Return the seconds since the first look, without pauses between looks."""
+        now = time.monotonic()
+        if self._last is not None:
+            self._sum += min(now - self._last, _LONGEST)
+        self._last = now
+        return self._sum
+
 
 _STOP_SIGNALS = frozenset((signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU))
 _FAULTS = frozenset((signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS))
@@ -335,3 +369,86 @@ class Tracee:
         if registers.pc != trap + arch.BREAKPOINT_SIZE:
             raise Faulted(signal.SIGTRAP, registers.pc)
         return registers.result
+
+
+# Restartable sequences (rseq(2)): code that the kernel aborts when it is interrupted.
+#
+# The kernel checks a thread's program counter when the thread goes on, and drops the sequence if
+# the program counter is outside of it. A thread in which soscope makes calls is outside then. So
+# the kernel's abort has to be done in the registers that the thread gets back.
+
+_SEQUENCE_AT = 8  # offset in `struct rseq` of the address of `struct rseq_cs`
+_SEQUENCE = Struct("<IIQQQ")  # version, flags, start_ip, post_commit_offset, abort_ip
+_SIGNATURE_SIZE = 4  # bytes before abort_ip
+
+
+def begin_anew(tracee: Tracee, registers: arch.Registers) -> None:
+    """If a stopped thread is inside a sequence, set its saved registers to the abort address.
+
+    Nothing is changed in the thread itself. The registers stay unchanged before Linux 5.13, and
+    if the thread's sequence is invalid (the kernel would kill it for that).
+    """
+    try:
+        area, signature = ptrace.rseq(tracee.tid)
+        sequence = tracee.memory.word(area + _SEQUENCE_AT) if area else 0
+    except OSError:
+        return  # not supported; for a killed thread the next request fails
+    if not sequence:
+        return
+    data = tracee.memory.read(sequence, _SEQUENCE.size)
+    if len(data) < _SEQUENCE.size:
+        return
+    _, _, start, size, abort = _SEQUENCE.unpack(data)
+    if not 0 <= registers.pc - start < size:
+        return
+    before = tracee.memory.read(abort - _SIGNATURE_SIZE, _SIGNATURE_SIZE)
+    if int.from_bytes(before, "little") == signature:
+        registers.pc = abort
+
+
+# A stopped thread that makes calls for soscope, and has its old state afterwards.
+
+
+class Borrowed:
+    """`with Borrowed(tid) as tracee:` keeps the thread's registers and signal mask.
+
+    All its signals except those of faults are blocked meanwhile, and fault signals that processes
+    have sent are held back. A stop of the process (SIGSTOP) is not waited for. If an error ends
+    the work while the thread runs, the thread is stopped first, because it would not survive with
+    soscope's register values. Raises OSError if its memory may not be opened, and Gone.
+    """
+
+    __slots__ = ("_mask", "_registers", "_tracee")
+
+    def __init__(self, tid: int) -> None:
+        self._tracee = Tracee(tid)
+        try:
+            self._registers = self._tracee.registers()
+            begin_anew(self._tracee, self._registers)
+            self._mask = self._tracee.signal_mask()
+        except BaseException:
+            self._tracee.close()
+            raise
+
+    def __enter__(self) -> Tracee:
+        self._tracee.block_signals()
+        return self._tracee
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if isinstance(error, Gone):
+                return
+            is_unsure = error is not None and not isinstance(error, Faulted)
+            if is_unsure:
+                self._tracee.hold()
+            self._tracee.set_registers(self._registers)
+            self._tracee.unblock_signals(self._mask)
+            if is_unsure:
+                self._tracee.forget_trap()
+        finally:
+            self._tracee.close()

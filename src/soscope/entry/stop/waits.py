@@ -12,7 +12,7 @@ import os
 import time
 
 from soscope.entry.isa import arch
-from soscope.entry.memory import RemoteMemory
+from soscope.entry.ptrace import RemoteMemory
 
 RUNS = 2  # rank of a thread that is in no system call
 _NS = 1_000_000_000

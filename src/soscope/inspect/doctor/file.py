@@ -11,7 +11,7 @@ import stat
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import LONGEST, kind_of
 from soscope.control.command import is_text, reason_without_agent
-from soscope.entry.agent import locking
+from soscope.entry.agent import put_in
 from soscope.errors import FormatError, NotPermitted, SoscopeError
 from soscope.inspect.doctor import images as looks
 from soscope.inspect.doctor.finding import INFO, MISSING, OK
@@ -135,7 +135,7 @@ def _hindrance(image: ElfImage, path: str) -> str | None:
     reason = reason_without_agent(os.fsencode(path))
     if "library" in linkage and reason in (None, status.STATIC, status.BY_LOADER):
         return None
-    if reason is None and locking.would_fail(os.getpid(), image):
+    if reason is None and put_in.would_fail(os.getpid(), image):
         return "it may call mlockall, and `ulimit -l` is too low for the agent's memory, too"
     return None if reason is None else _SAID.get(reason, reason)
 

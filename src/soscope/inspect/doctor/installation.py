@@ -8,7 +8,7 @@ import sys
 from importlib import metadata
 from importlib.util import find_spec
 
-from soscope.entry.agent import blob
+from soscope.entry.agent import install
 from soscope.errors import AgentError, SoscopeError
 from soscope.inspect.doctor.finding import INFO, LIMITED, MISSING, OK, Finding
 from soscope.model.arch import arch_here
@@ -33,10 +33,10 @@ def findings() -> list[Finding]:
 
 def _agent() -> Finding:
     """Build the agent's file as targets get it, and map it as they do."""
-    path = blob.agent_path()
+    path = install.agent_path()
     repair = f"{sys.executable} -m pip install --force-reinstall soscope"
     try:
-        built = blob.Blob.build(path)
+        built = install.Blob.build(path)
     except AgentError as error:
         here = arch_here()
         if here is not None and not here.has_agent:

@@ -8,7 +8,7 @@ import os
 from soscope.binfmt.elf.image import ElfImage
 from soscope.entry.agent import resident
 from soscope.entry.agent.visit import Visit
-from soscope.entry.memory import RemoteMemory
+from soscope.entry.ptrace import RemoteMemory
 from soscope.errors import FormatError, NoSuchProcess
 from soscope.inspect.doctor import images as looks
 from soscope.inspect.doctor import rights

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 
-from soscope.entry.agent.blob import agent_path
+from soscope.entry.agent.install import agent_path
 
 _PACKAGE = "soscope_mem"
 _SOURCE = """\

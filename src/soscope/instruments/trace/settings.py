@@ -9,7 +9,7 @@ from soscope.wire import layout
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.control.flight import FlightSettings
-    from soscope.entry.remote.address import RemoteAddress
+    from soscope.entry.remote.packets import RemoteAddress
 
 # What is recorded of the calls.
 MODE_TRACE = "trace"  # every call, as it happens

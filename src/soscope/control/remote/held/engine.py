@@ -17,10 +17,9 @@ from soscope.control.remote.held.kept import SIGSEGV, SIGTRAP
 from soscope.control.remote.held.memory import HeldMemory
 from soscope.control.remote.held.run import HeldRun
 from soscope.control.remote.watch import Armed, CallWatch
-from soscope.entry.breakpoint.frames import Frame
-from soscope.entry.breakpoint.points import Points
-from soscope.entry.remote import stops
-from soscope.entry.remote.stops import RemoteStop, process_of, tid_of
+from soscope.entry.breakpoint import Frame, Points
+from soscope.entry.remote import packets
+from soscope.entry.remote.packets import RemoteStop, process_of, tid_of
 from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import RemoteError
 
@@ -248,7 +247,7 @@ class HeldEngine(Engine):
 
     def take(self, stop: RemoteStop) -> None:
         """Handle a stop of a thread that has this memory, or the end of the first process."""
-        if stop.kind == stops.SIGNAL and self.keeps_threads:
+        if stop.kind == packets.SIGNAL and self.keeps_threads:
             self._tid = stop.tid
         if process_of(stop.thread):
             self._pid = process_of(stop.thread)
@@ -318,7 +317,7 @@ class HeldEngine(Engine):
         # It stops there again. No other thread runs meanwhile.
         self._at_home(self._stub.remove, pc)
         stop = self._stub.step()
-        if stop.kind == stops.SIGNAL:
+        if stop.kind == packets.SIGNAL:
             self._at_home(self._stub.insert, pc)
         elif self._shared:  # the child was killed; its parent has the memory
             self._stub.choose(self.home)
@@ -332,7 +331,7 @@ class HeldEngine(Engine):
 
     def is_ours(self, stop: RemoteStop) -> bool:
         """Return whether a thread has stopped because of soscope, and for no other reason."""
-        if stop.kind != stops.SIGNAL or stop.number not in (SIGTRAP, SIGSEGV):
+        if stop.kind != packets.SIGNAL or stop.number not in (SIGTRAP, SIGSEGV):
             return False
         pc = self._stub.get(self._convention.pc)
         return pc in self._points or self._slots.at_fault(pc) is not None

@@ -27,8 +27,8 @@ from soscope.control.remote.held.memory import HeldMemory
 from soscope.control.remote.held.program import HeldProgram
 from soscope.control.remote.held.run import HeldRuns
 from soscope.control.remote.space import RemoteSpace
-from soscope.entry.remote import stops
-from soscope.entry.remote.stops import RemoteStop, process_of, tid_of
+from soscope.entry.remote import packets
+from soscope.entry.remote.packets import RemoteStop, process_of, tid_of
 from soscope.errors import RemoteError, SoscopeError
 from soscope.proc import status
 
@@ -94,13 +94,13 @@ class HeldFamily:
     def _handle_timed(self, stop: RemoteStop) -> None:
         begun = time.monotonic_ns()
         self.handle(stop)
-        engine = self.engine_of(stop.thread) if stop.kind == stops.SIGNAL else None
+        engine = self.engine_of(stop.thread) if stop.kind == packets.SIGNAL else None
         if engine is not None:
             engine.stood(time.monotonic_ns() - begun)
 
     def handle(self, stop: RemoteStop) -> None:
         """Handle a stop of any process."""
-        if stop.kind != stops.SIGNAL:
+        if stop.kind != packets.SIGNAL:
             self._ended(stop)
             return
         engine = self.engine_of(stop.thread)
@@ -282,12 +282,12 @@ class HeldFamily:
             stop = stub.wait(_ANSWER)
             if stop is None:
                 raise RemoteError("the program did not come to its first instruction")
-            if stop.kind != stops.SIGNAL:
+            if stop.kind != packets.SIGNAL:
                 return stop
             if stop.number == SIGTRAP and stub.get(convention.pc) == entry:
                 stub.remove(entry, convention.breakpoint)
                 return None
-            number = stops.linux_signal(stop.number)
+            number = packets.linux_signal(stop.number)
             self.signalled(process_of(stop.thread), stop.tid, number)
             stub.resume_alone(stop.number)
 
@@ -297,10 +297,10 @@ class HeldFamily:
         pid = self.first_pid
         if self._follows:
             pid = int(stop.facts.get("process", "0"), 16)
-        if stop.kind == stops.EXITED:
+        if stop.kind == packets.EXITED:
             how = ExitStatus(stop.number, None)
         else:
-            how = ExitStatus(None, stops.linux_signal(stop.number))
+            how = ExitStatus(None, packets.linux_signal(stop.number))
         engine = self.engines.pop(pid, None)
         if engine is not None:
             self._part(engine, pid)

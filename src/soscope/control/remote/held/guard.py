@@ -19,10 +19,9 @@ import time
 from contextlib import suppress
 
 from soscope.control.remote.held.kept import SIGTRAP, is_interrupted, without_ours
-from soscope.entry.remote import stops
-from soscope.entry.remote.files import RemoteFiles
+from soscope.entry.remote import packets
 from soscope.entry.remote.packets import PacketStream
-from soscope.entry.remote.stub import RemoteStub
+from soscope.entry.remote.stub import RemoteFiles, RemoteStub
 from soscope.errors import RemoteError
 from soscope.proc.status import signal
 
@@ -161,7 +160,7 @@ def _let_all_go(stub: RemoteStub, points: _PointsOf, first: int, *, programs: bo
         stub.ask(packet)
     every = set().union(*points.values())
     for name in stub.threads():  # an unreported child has its parent's breakpoints
-        points.setdefault(stops.process_of(name), every)
+        points.setdefault(packets.process_of(name), every)
     for pid, own in points.items():
         if pid:
             stub.ask(b"Hgp%x.%x" % (pid, pid))
@@ -178,7 +177,7 @@ def _let_all_go(stub: RemoteStub, points: _PointsOf, first: int, *, programs: bo
                 return  # the program has not stopped, so the stub reads nothing
             child = stop.facts.get("fork") or stop.facts.get("vfork")
             if child is not None:
-                stub.ask(_detached(stops.process_of(child)))
+                stub.ask(_detached(packets.process_of(child)))
         stub.ask(_detached(pid))
 
 
@@ -201,7 +200,7 @@ def _let_go_at_stop(connected: socket.socket, detach: bytes) -> None:
             break
         stream.acknowledge()
         if packet[:1] in (b"T", b"S"):
-            stop = stops.parse(packet)
+            stop = packets.parse(packet)
             go = b"vCont;C%02x:%s;c" % (stop.number, stop.thread.encode())
             orders = [detach] if stop.number in (0, SIGTRAP) else [go, detach]
     stream.leave(orders)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.entry.remote.files import RemoteFiles
+from soscope.entry.remote.stub import RemoteFiles
 from soscope.proc import status
 
 SIGINT, SIGTRAP, SIGSEGV = 2, 5, 11  # numbers of the protocol

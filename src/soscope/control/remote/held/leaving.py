@@ -11,8 +11,8 @@ import time
 from soscope.control.remote.held.engine import HeldEngine
 from soscope.control.remote.held.family import HeldFamily
 from soscope.control.remote.held.kept import is_interrupted, without_ours
-from soscope.entry.remote.files import RemoteFiles
-from soscope.entry.remote.stops import RemoteStop, process_of
+from soscope.entry.remote.packets import RemoteStop, process_of
+from soscope.entry.remote.stub import RemoteFiles
 
 LATER = "the stub did not stop the program: its breakpoints go when it stops by itself"
 _NATURAL = 0.5  # seconds to wait for a stop of its own

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from soscope.binfmt.elf.reader import Encoding
 from soscope.control.remote.guest import GuestMemory
-from soscope.entry.remote.memory import StubMemory
-from soscope.entry.remote.stub import RemoteStub
+from soscope.entry.remote.stub import RemoteStub, StubMemory
 
 _FEW = 64  # bytes too few for reading a whole piece
 _PAGE = 4096

@@ -24,8 +24,8 @@ from soscope.model.arch import Arch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.entry.memory import RemoteMemory
-    from soscope.entry.native.memory import NativeMemory
+    from soscope.entry.native.traps import NativeMemory
+    from soscope.entry.ptrace import RemoteMemory
 
 _NT_PRSTATUS, _NT_FPREGSET, _NT_ARM_TLS = 1, 2, 0x401  # <elf.h>
 

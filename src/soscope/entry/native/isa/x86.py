@@ -25,8 +25,8 @@ from soscope.model.arch import Arch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.entry.memory import RemoteMemory
-    from soscope.entry.native.memory import NativeMemory
+    from soscope.entry.native.traps import NativeMemory
+    from soscope.entry.ptrace import RemoteMemory
 
 CELL = 32  # bytes of a copy at most: an instruction and a 14-byte jump
 _NEAR = (1 << 31) - 256

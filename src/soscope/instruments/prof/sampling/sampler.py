@@ -12,8 +12,7 @@ import random
 import select
 import time
 
-from soscope.entry.stop.moments import Moments
-from soscope.entry.stop.served import ServedMoments
+from soscope.entry.stop.moments import Moments, ServedMoments
 from soscope.errors import SoscopeError
 from soscope.instruments.prof.sampling.bykernel import KernelSampling
 from soscope.instruments.prof.sampling.imagemap import ImageMap

@@ -1,34 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The turnstile: threads of an emulated program enter the emulator's stub one by one.
-
-    runs ─ is about to stop ─► at the turnstile ─ its turn ─► in the stub ─► translated code: runs
-
-The stub reports the thread that has stopped, and knows no other thread until that one goes on. If
-a second thread stops meanwhile, it takes the first one's place, and both stops are lost. No
-thread has to be kept from running to prevent that. Before an emulator looks for a thread's signal
-and reports it to the stub, it blocks all signals of the host. So each thread has a hardware
-breakpoint at that system call. The breakpoint costs nothing elsewhere, and children do not
-inherit it. A thread that is about to look for its signal waits there, where it holds no lock of
-the emulator, until the thread before it enters translated code again, which is a second
-breakpoint. By then the emulator has thrown away all translated code, as it does after each stop.
-No other thread may end during that, and none does, because ending threads come by the turnstile,
-too.
-
-Each thread goes through the list of the stub's breakpoints without a lock. So while a breakpoint
-is set or removed, threads may only run in translated code (`pause`).
-"""
+"""qemu's emulator of single programs: started, traced, and its threads let into the stub singly."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import select
+import shutil
+import socket
+import tempfile
 import time
 from errno import ENOTSUP
 
+from soscope.binfmt.source import ByteSource
 from soscope.entry import ptrace
 from soscope.entry.isa import arch
-from soscope.entry.remote import onset
-from soscope.entry.remote.news import ChildNews
 from soscope.entry.remote.packets import PacketStream
+from soscope.errors import LaunchError, RemoteError
+from soscope.model.arch import Arch
 from soscope.proc import maps
 from soscope.proc.memory import ProcessMemory
 from soscope.proc.status import signal
@@ -36,6 +25,205 @@ from soscope.proc.status import signal
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+# qemu's user-mode emulator, and how it is started with its stub waiting.
+
+_SOON = 0.002  # seconds between two attempts to connect
+_LONGEST = 20.0
+
+
+def emulator_of(arch: Arch, given: str | None) -> str:
+    """Return the path of the emulator for programs of `arch`. `given` is the user's option.
+
+    Raises LaunchError if there is none.
+    """
+    name = f"qemu-{arch.emulator}"
+    wanted = given or name
+    path = shutil.which(wanted)
+    if not path and not given:
+        path = shutil.which(f"{name}-static")
+    if not path:
+        raise LaunchError(
+            f"{wanted} is not here, which runs programs of {arch.name}",
+            hint="Debian's package is called qemu-user; --qemu PATH names another one",
+            slug="no-qemu",
+        )
+    return path
+
+
+# The stub reads so many bytes at once, and reads acknowledgements behind them one by one:
+# gdb_handlesig() and gdb_get_char() of gdbstub.c.
+PIECE = 256
+
+
+class Socket:
+    """A path for the stub's socket that other users cannot reach."""
+
+    __slots__ = ("_folder", "path")
+
+    def __init__(self) -> None:
+        self._folder = tempfile.mkdtemp(prefix="soscope-")
+        self.path = os.path.join(self._folder, "stub")
+
+    def words(self, emulator: str, sysroot: str, program: str, command: list[str]) -> list[str]:
+        """Return the command that runs `program` with the words of `command`, and then waits."""
+        return [emulator, "-g", self.path, "-L", sysroot, "-0", command[0], program, *command[1:]]
+
+    def connect(self, ended: Callable[[], str]) -> socket.socket:
+        """Connect to the stub as soon as it is there.
+
+        `ended` returns how the emulator has ended, "" while it runs. Raises RemoteError if the
+        stub never comes.
+        """
+        end = time.monotonic() + _LONGEST
+        while True:
+            connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                connected.connect(self.path)
+            except OSError as error:
+                connected.close()
+                how = ended()
+                if how or time.monotonic() >= end:
+                    behind = f", and has ended with {how}" if how else ""
+                    raise RemoteError(
+                        f"the emulator has not opened its stub{behind}", slug="remote-gone"
+                    ) from error
+                time.sleep(_SOON)
+                continue
+            self.close()
+            return connected
+
+    def close(self) -> None:
+        """Remove the path. May be called twice."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+# Sleep until a child or a traced thread has an event, or a descriptor is readable.
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class ChildNews:
+    """Gets SIGCHLD, which must be blocked. Other code may take the signal first."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self) -> None:
+        mask = (ctypes.c_uint64 * 16)(1 << signal.SIGCHLD - 1)  # sigset_t has 1024 bits
+        self._descriptor = int(_libc.signalfd(-1, mask, os.O_NONBLOCK | os.O_CLOEXEC))
+        if self._descriptor < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+    def wait(self, seconds: float, descriptor: int | None = None) -> None:
+        """Sleep for `seconds` at most, until SIGCHLD comes or a descriptor is readable."""
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
+        if descriptor is not None:
+            poll.register(descriptor, select.POLLIN)
+        if any(each == self._descriptor for each, _ in poll.poll(seconds * 1000)):
+            try:
+                os.read(self._descriptor, 4096)
+            except BlockingIOError:
+                pass  # it was taken elsewhere
+
+    def close(self) -> None:
+        """Close the descriptor. May be called twice."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+# Begin to trace an emulator whose only thread waits in its stub, if that is possible.
+
+_ATTEMPTS = 50
+_ATTEMPT = 0.002  # seconds
+_PAGE = 4096
+
+
+def entry_of_code(memory: ByteSource, code: list[tuple[int, int]]) -> int:
+    """Return the address at which an emulator enters translated code, before all of that code.
+
+    `code` are the executable mappings without a file. Raises OSError if it is not found.
+    """
+    for start, _ in code:
+        at = memory.read(start, _PAGE).find(arch.EMULATOR_ENTRY)
+        if at >= 0:
+            return start + at
+    raise OSError(ENOTSUP, "the emulator is of an unknown kind")
+
+
+def seize_in_stub(tid: int, options: int) -> int:
+    """Trace the thread and leave it stopped. Return its descriptor of the stub's socket.
+
+    It waits for soscope in a system call, which is repeated when it goes on, so it has to stop at
+    that instruction. Raises OSError if the processor's breakpoints do not work, or if it may not
+    be traced. The thread then goes on untraced.
+    """
+    ptrace.seize(tid, options)
+    try:
+        return _check_breakpoints(tid)
+    except OSError:
+        try:
+            ptrace.detach(tid)
+        except ProcessLookupError:
+            pass  # the process was killed
+        raise
+
+
+def _check_breakpoints(tid: int) -> int:
+    for _ in range(_ATTEMPTS):
+        registers = _interrupted(tid)
+        if arch.waits(registers):
+            break
+        ptrace.resume(tid)
+        time.sleep(_ATTEMPT)
+    call = registers.pc - len(arch.SYSCALL)
+    arch.stop_at(tid, call)
+    ptrace.resume(tid)
+    has_stopped = _stops_soon(tid)
+    registers = arch.get_registers(tid) if has_stopped else _interrupted(tid)
+    arch.stop_at(tid)
+    if not has_stopped or registers.pc != call:
+        raise OSError(ENOTSUP, "the processor's breakpoints do not work")
+    return arch.arguments(registers)[0]
+
+
+def _interrupted(tid: int) -> arch.Registers:
+    ptrace.interrupt(tid)
+    os.waitid(os.P_PID, tid, os.WEXITED | os.WSTOPPED | os.WNOWAIT | ptrace.WALL)
+    registers = arch.get_registers(tid)  # fails if it has ended; its status then remains
+    os.waitpid(tid, ptrace.WALL)
+    return registers
+
+
+def _stops_soon(tid: int) -> bool:
+    for _ in range(_ATTEMPTS):
+        waited, wait_status = os.waitpid(tid, ptrace.WALL | os.WNOHANG)
+        if waited:
+            return os.WIFSTOPPED(wait_status) and os.WSTOPSIG(wait_status) == signal.SIGTRAP
+        time.sleep(_ATTEMPT)
+    return False
+
+
+# The turnstile: threads of an emulated program enter the emulator's stub one by one.
+#
+#     runs ─ is about to stop ─► at the turnstile ─ its turn ─► in the stub ─► translated code: runs
+#
+# The stub reports the thread that has stopped, and knows no other thread until that one goes on. If
+# a second thread stops meanwhile, it takes the first one's place, and both stops are lost. No
+# thread has to be kept from running to prevent that. Before an emulator looks for a thread's signal
+# and reports it to the stub, it blocks all signals of the host. So each thread has a hardware
+# breakpoint at that system call. The breakpoint costs nothing elsewhere, and children do not
+# inherit it. A thread that is about to look for its signal waits there, where it holds no lock of
+# the emulator, until the thread before it enters translated code again, which is a second
+# breakpoint. By then the emulator has thrown away all translated code, as it does after each stop.
+# No other thread may end during that, and none does, because ending threads come by the turnstile,
+# too.
+#
+# Each thread goes through the list of the stub's breakpoints without a lock. So while a breakpoint
+# is set or removed, threads may only run in translated code (`pause`).
 
 _OPTIONS = (
     ptrace.O_TRACESYSGOOD
@@ -113,8 +301,8 @@ class Turnstile:
         self.ended: list[int] = []
         self._news = ChildNews()
         try:
-            self._entry = onset.entry_of_code(self._memory, self._code)
-            self._socket = onset.seize_in_stub(tid, _OPTIONS)
+            self._entry = entry_of_code(self._memory, self._code)
+            self._socket = seize_in_stub(tid, _OPTIONS)
         except OSError:
             self.close()
             raise
