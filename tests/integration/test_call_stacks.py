@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from soscope.frames.interpreted import PythonFrames, is_python
+from soscope.frames.interpreters import PythonFrames, is_python
 from soscope.frames.names import stack_at
 from soscope.model.call import STACK_ITEM, Entry
 from soscope.recording.names import in_image

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from soscope.entry.agent.install import agent_path
-from soscope.frames.interpreted import PythonFrames, is_python
+from soscope.frames.interpreters import PythonFrames, is_python
 from soscope.frames.names import FrameNames, stack_at
 from soscope.instruments.mem.events import collect
 from soscope.instruments.mem.matched import MatchedBlocks

@@ -11,7 +11,7 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import FileSource
 from soscope.errors import SoscopeError
 from soscope.frames.evaluator import NO_PART, Evaluator
-from soscope.frames.interpreted import PythonFrames, is_entry, is_python, mix
+from soscope.frames.interpreters import PythonFrames, is_entry, is_python, mix
 from soscope.live.names.locate import Locator
 from soscope.live.names.staticnames import ImageNames, open_regular
 from soscope.model.call import StackFrame

@@ -7,7 +7,7 @@ from collections import Counter
 
 from soscope.errors import FormatError
 from soscope.frames.evaluator import NO_PART, Evaluator
-from soscope.frames.interpreted import mix
+from soscope.frames.interpreters import mix
 from soscope.instruments.prof.model import HOOKS, Profile, ProfSample, ProfThread
 from soscope.instruments.prof.naming import UNKNOWN, ImageFunctions
 from soscope.model.call import StackFrame
