@@ -8,7 +8,7 @@ outermost one gets the time.
 from __future__ import annotations
 
 from soscope.export.forest import ROOT, SAMPLES, forest_of, frame_of
-from soscope.frames.ofcalls import frame_label
+from soscope.frames.names import frame_label
 from soscope.instruments.prof.model import NOBODY, ProfFunction
 from soscope.model.image import Record
 

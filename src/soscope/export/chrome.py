@@ -18,7 +18,7 @@ from soscope.export.slices import notes_of_slices, said_of, slices_of
 from soscope.export.stacks import ExportStacks, stacks_of
 from soscope.export.timeline import Thread, Timeline, names, texts
 from soscope.frames.cppnames import CppNames
-from soscope.frames.ofcalls import frame_text, key_of
+from soscope.frames.names import frame_text, key_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

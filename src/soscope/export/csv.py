@@ -8,7 +8,7 @@ import re
 from soscope.export.settings import ExportSettings
 from soscope.export.stacks import ExportStacks, stacks_of
 from soscope.export.timeline import names, texts
-from soscope.frames.ofcalls import key_of
+from soscope.frames.names import key_of
 from soscope.instruments.trace.backlog import Backlog
 from soscope.instruments.trace.listener import Listener
 from soscope.model.call import ENDED_LOST, Entry, Event, Exit, printable

@@ -18,7 +18,7 @@ from soscope.export.settings import ExportSettings
 from soscope.export.stacks import ExportStacks, stacks_of
 from soscope.export.timeline import Thread, Timeline, names
 from soscope.frames.cppnames import CppNames
-from soscope.frames.ofcalls import frame_label
+from soscope.frames.names import frame_label
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

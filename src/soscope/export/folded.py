@@ -13,7 +13,7 @@ from soscope.export.forest import ROOT, forest_of
 from soscope.export.settings import CALLS, NANOSECONDS, SAMPLES, ExportSettings
 from soscope.export.stacks import ExportStacks, stacks_of
 from soscope.frames.cppnames import CppNames
-from soscope.frames.ofcalls import Key, frame_name, frame_text
+from soscope.frames.names import Key, frame_name, frame_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ call is in a tree for all threads, in which each stack has these two frames.
 
 from __future__ import annotations
 
-from soscope.frames.ofcalls import frame_label, frame_text
+from soscope.frames.names import frame_label, frame_text
 from soscope.instruments.prof.model import NOBODY
 from soscope.model.call import StackFrame
 from soscope.model.image import Record

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.frames.names import Place
-from soscope.frames.ofcalls import CallFrames, Key, key_of
+from soscope.frames.names import CallFrames, Key, Place, key_of
 from soscope.model.call import StackFrame
 
 TYPE_CHECKING = False

@@ -12,7 +12,7 @@ from soscope.binfmt.elf.image import CHECKSUM_SIZE, ElfImage
 from soscope.binfmt.elf.unwind import FrameTable
 from soscope.binfmt.source import FileSource
 from soscope.errors import SoscopeError
-from soscope.frames.evaluator import Evaluator
+from soscope.frames.interpreters import Evaluator
 from soscope.instruments.prof.model import ProfFunction
 from soscope.live.names.containing import HAS_PLACE, NO_SECTION
 from soscope.live.names.demangle import LONGEST, Demangler, NoDemangler, usual_name

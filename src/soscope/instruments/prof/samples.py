@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections import Counter
 
 from soscope.errors import FormatError
-from soscope.frames.evaluator import NO_PART, Evaluator
-from soscope.frames.interpreters import mix
+from soscope.frames.interpreters import NO_PART, Evaluator, mix
 from soscope.instruments.prof.model import HOOKS, Profile, ProfSample, ProfThread
 from soscope.instruments.prof.naming import UNKNOWN, ImageFunctions
 from soscope.model.call import StackFrame

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from soscope.frames.ofcalls import CallFrames
+    from soscope.frames.names import CallFrames
     from soscope.model.call import StackFrame
     from soscope.recording.names import Programs
     from soscope.select.filter import Selection
@@ -129,7 +129,7 @@ class _Queue(Listener):
     def meet(self, programs: Programs) -> None:
         """Prepare naming the frames of stacks."""
         if self._has_stacks:
-            from soscope.frames.ofcalls import CallFrames
+            from soscope.frames.names import CallFrames
 
             self._frames = CallFrames(programs)
 

@@ -15,7 +15,7 @@ from soscope.instruments.trace.summary import SummaryRow, rows_of
 from soscope.model.image import TracedImage, TracedSlot
 
 if TYPE_CHECKING:
-    from soscope.frames.ofcalls import CallFrames
+    from soscope.frames.names import CallFrames
     from soscope.model.call import Stats
     from soscope.recording.calls import Calls
     from soscope.recording.columns import Columns
@@ -195,7 +195,7 @@ def _stacks(replay: Replay) -> CallFrames | None:
     """Return the object that names the stacks of a recording, None if it has no stacks."""
     if not replay.stack_depth:
         return None
-    from soscope.frames.ofcalls import CallFrames
+    from soscope.frames.names import CallFrames
 
     return CallFrames(replay.recording.programs)
 

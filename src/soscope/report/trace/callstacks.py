@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from json.encoder import encode_basestring_ascii as quoted
 
-from soscope.frames.names import Place
-from soscope.frames.ofcalls import CallFrames, Key, key_of
+from soscope.frames.names import CallFrames, Key, Place, key_of
 from soscope.model.call import Entry, StackFrame, printable
 from soscope.recording.names import Programs
 from soscope.report.trace.display import Display
