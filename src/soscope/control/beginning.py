@@ -113,7 +113,7 @@ class Beginning(SessionEvents):
 
         if is_foreign(os.fsdecode(command.files[0]), self.settings.cwd):
             return self._begin_foreign()
-        from soscope.control.native.launch import is_understood
+        from soscope.control.native.start import is_understood
         from soscope.control.native.target import needs_agent
 
         if not is_understood(command) or needs_agent(self.settings, self._instruments):
@@ -122,7 +122,7 @@ class Beginning(SessionEvents):
 
     def _begin_native(self, command: Command) -> Target:
         """Start a command of this machine with the breakpoint engine."""
-        from soscope.control.native.launch import start_by_sites
+        from soscope.control.native.start import start_by_sites
 
         self._target = target = start_by_sites(
             command, self.settings, self._instruments, self._blocks.make, self
@@ -131,7 +131,7 @@ class Beginning(SessionEvents):
 
     def _begin_foreign(self) -> Target:
         """Start the command, a program of another architecture, under an emulator."""
-        from soscope.control.remote.start import start_foreign
+        from soscope.control.qemu.start import start_foreign
 
         self._target = target = start_foreign(
             self.settings, self._instruments, self._blocks.make, self, self.feed.drain
@@ -140,7 +140,7 @@ class Beginning(SessionEvents):
 
     def _begin_held(self) -> HeldTarget:
         """Connect to the program that a GDB stub holds."""
-        from soscope.control.remote.held.start import trace_held
+        from soscope.control.gdbserver.start import trace_held
 
         self._target = target = trace_held(
             self.settings, self._instruments, self._blocks.make, self, self.feed.drain

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from soscope.control.remote.images import ForeignImage
+from soscope.control.breakpoints.images import ForeignImage
 from soscope.live.images.linkmaps import Linked
 from tests.support.files.elffiles import built
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import struct
 
 from soscope.binfmt.elf.reader import Encoding
+from soscope.control.breakpoints.layouts import Planner, Relaying
+from soscope.control.breakpoints.values import PassedArguments
 from soscope.control.remote.kinds import kinds_of
 from soscope.control.remote.led import Led
-from soscope.control.remote.passing import PassedArguments
-from soscope.control.remote.relaid import Planner, Relaying
 from soscope.entry.remote.isa import layouts
 from soscope.prototypes import compiled
 

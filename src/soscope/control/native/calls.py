@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
+from soscope.control.breakpoints.watch import Treatment
 from soscope.control.native.images import NativeHooks
 from soscope.control.remote.capturing import Capturer, Kept
 from soscope.control.remote.errnoplace import ErrnoPlace
-from soscope.control.remote.wanted import Treatment
 from soscope.control.remote.watch import Armed
 from soscope.entry.breakpoint import Frame, OpenFrames
 from soscope.entry.native.threads import NativeTask, NativeThreads

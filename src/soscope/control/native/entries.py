@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+from soscope.control.breakpoints.images import CalledSlot, ForeignImage
 from soscope.control.native.calls import busy_copies
 from soscope.control.remote.entries import EntryPoint, EntryPoints
-from soscope.control.remote.images import CalledSlot, ForeignImage
 from soscope.entry.breakpoint import Points
 from soscope.entry.native.threads import NativeThreads
 from soscope.entry.native.traps import Traps

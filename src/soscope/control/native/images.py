@@ -12,9 +12,9 @@ import os
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import BufferSource
+from soscope.control.breakpoints.images import CalledSlot, ForeignImage
 from soscope.control.native.sites import NativeSites
 from soscope.control.remote.hooking import ImageHooks
-from soscope.control.remote.images import CalledSlot, ForeignImage
 from soscope.entry.native.traps import Traps
 from soscope.errors import FormatError
 from soscope.live.images.linkmaps import Linked

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
+from soscope.control.breakpoints.watch import Wanted
 from soscope.control.events import SessionEvents
 from soscope.control.native.process import NativeProgram
 from soscope.control.program import Program
-from soscope.control.remote.wanted import Wanted
 from soscope.entry.native.threads import NativeTask
 from soscope.wire.recorder import Recorder
 

@@ -11,7 +11,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.isa import part
 from soscope.binfmt.stubs.finder import Through
-from soscope.control.remote.images import CalledSlot, ForeignImage
+from soscope.control.breakpoints.images import CalledSlot, ForeignImage
 from soscope.control.remote.watch import Armed, CallWatch
 from soscope.control.settings import SITES
 from soscope.entry.native.traps import NativeMemory, Traps

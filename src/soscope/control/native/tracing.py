@@ -17,6 +17,7 @@ import time
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.control import helper
+from soscope.control.breakpoints.watch import Wanted
 from soscope.control.follow import MakeBlock
 from soscope.control.helper import Packets
 from soscope.control.native.engine import NativeEngine
@@ -24,7 +25,6 @@ from soscope.control.native.family import NativeFamily
 from soscope.control.native.process import NativeProgram
 from soscope.control.native.run import Company, NativeRun
 from soscope.control.program import Program
-from soscope.control.remote.wanted import Wanted
 from soscope.control.settings import ENTRIES, SessionSettings
 from soscope.entry import ptrace
 from soscope.entry.native.traps import NativeMemory

@@ -6,13 +6,14 @@ See `soscope/program.h`. All memory is read from outside, so a bad pointer does 
 
 from __future__ import annotations
 
-from soscope.control.remote import floats, passing, results
+from soscope.control.breakpoints import values
+from soscope.control.breakpoints.layouts import AS_IT_IS, Relaying
+from soscope.control.remote import floats, results
 from soscope.control.remote.constants import Constants
 from soscope.control.remote.errnoplace import ErrnoPlace
 from soscope.control.remote.kinds import LONGEST, SIGNED, SINGLE, WIDE, Kind, kinds_of_format
 from soscope.control.remote.led import NOTHING_LED, Led
 from soscope.control.remote.records import PassedRecord
-from soscope.control.remote.relaid import AS_IT_IS, Relaying
 from soscope.entry.remote.convention import LONG_DOUBLE_POINTER, Convention
 from soscope.model.call import (
     DATA_BYTES,
@@ -56,7 +57,7 @@ class Kept:
 
     __slots__ = ("before", "hidden", "taken")
 
-    def __init__(self, taken: passing.PassedArguments, before: dict[int, int], hidden: int) -> None:
+    def __init__(self, taken: values.PassedArguments, before: dict[int, int], hidden: int) -> None:
         self.taken = taken
         self.hidden = hidden
         self.before = before
@@ -97,7 +98,7 @@ class Capturer:
         `kinds` are the kinds of the fixed arguments, and `result` is the kind of the result.
         `tail` tells what follows the fixed arguments. `led` and `flags` are those of `Treatment`.
         """
-        reader = passing.Reader(self._stub, self._memory, self._convention, sp)
+        reader = values.Reader(self._stub, self._memory, self._convention, sp)
         taken = reader.taken
         hidden = reader.hidden() if self._has_hidden(result) else 0
         if isinstance(result, PassedRecord) and result.place == compiled.PLACE_MEMORY:
@@ -180,9 +181,9 @@ class Capturer:
             return self._stub.get(convention.result_upper) << 32 | result
         if kind == WIDE and convention.result_lower:
             return result << 32 | self._stub.get(convention.result_lower)
-        return passing.extended(result, bits) if is_signed or kind == SIGNED else result
+        return values.extended(result, bits) if is_signed or kind == SIGNED else result
 
-    def _before(self, taken: passing.PassedArguments, program: bytes) -> dict[int, int]:
+    def _before(self, taken: values.PassedArguments, program: bytes) -> dict[int, int]:
         """Return the ints that are lengths of memory to be filled in, by the words' numbers."""
         run = _ProgramRun(self, taken, program, {}, 0, NOTHING_LED)
         return {
@@ -192,7 +193,7 @@ class Capturer:
         }
 
     def _format(
-        self, run: _ProgramRun, op: tuple[int, ...], reader: passing.Reader, tail: str
+        self, run: _ProgramRun, op: tuple[int, ...], reader: values.Reader, tail: str
     ) -> None:
         """Keep a format string and the arguments that it describes."""
         run.follow((layout.OP_STRING, *op[1:]))
@@ -281,7 +282,7 @@ class _ProgramRun:
     def __init__(
         self,
         capturer: Capturer,
-        taken: passing.PassedArguments,
+        taken: values.PassedArguments,
         program: bytes,
         before: dict[int, int],
         result: int | None,

@@ -10,9 +10,9 @@ have no address that could be changed. Their calls are not compared, and the ver
 
 from __future__ import annotations
 
+from soscope.control.breakpoints.images import CalledSlot, ForeignImage
 from soscope.control.outcome import EngineVerdict
 from soscope.control.remote.guest import GuestMemory
-from soscope.control.remote.images import CalledSlot, ForeignImage
 from soscope.control.remote.sites import SiteWatch
 from soscope.control.remote.watch import Armed, CallWatch
 from soscope.wire import layout

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from soscope.binfmt.isa import part
+from soscope.control.qemu.sites import DetouredSlots
+from soscope.control.qemu.watches import PltWatch
 from soscope.control.remote import cells
 from soscope.control.remote.checked import CheckedWatch
-from soscope.control.remote.detours import DetouredSlots
 from soscope.control.remote.guest import GuestMemory
-from soscope.control.remote.plt import PltWatch
 from soscope.control.remote.poison import PoisonedSlots
 from soscope.control.remote.program import ForeignProgram
 from soscope.control.remote.sites import SiteWatch

@@ -15,8 +15,9 @@ import time
 from errno import ENOTSUP
 
 from soscope.binfmt.isa import part
+from soscope.control.breakpoints import watch
+from soscope.control.breakpoints.watch import Treatment, Wanted
 from soscope.control.outcome import EngineVerdict
-from soscope.control.remote import wanted
 from soscope.control.remote.capturing import Capturer, Kept
 from soscope.control.remote.entries import EntryPoints
 from soscope.control.remote.errnoplace import ErrnoPlace
@@ -26,7 +27,6 @@ from soscope.control.remote.hooking import ImageHooks
 from soscope.control.remote.interrupted import InterruptedPoints
 from soscope.control.remote.program import ForeignProgram
 from soscope.control.remote.threads import LateStops, closes_socket, makes_thread
-from soscope.control.remote.wanted import Treatment, Wanted
 from soscope.control.remote.watch import Armed, CallWatch
 from soscope.entry.breakpoint import Frame, OpenFrames, Points
 from soscope.entry.remote import packets
@@ -189,7 +189,7 @@ class Engine:
     @property
     def _guarded(self) -> frozenset[str]:
         """Functions that make threads or processes unknown to the stub, or that end the stub."""
-        return wanted.THREADS | wanted.PROCESSES | wanted.CLOSERS
+        return watch.THREADS | watch.PROCESSES | watch.CLOSERS
 
     # ---- the loop ----
 
@@ -409,20 +409,20 @@ class Engine:
     def _at_guard(self, pc: int) -> bool:
         """Prepare for another thread or process. Return whether the program was detached."""
         name = self._hooks.guards[pc]
-        if name in wanted.ENDS:
+        if name in watch.ENDS:
             if self.turnstile is not None:
                 self.turnstile.shut()
             return False
         sp = self._stub.get(self._convention.sp)
-        if name in wanted.CLOSERS:
+        if name in watch.CLOSERS:
             if not closes_socket(self._stub, self._memory, self._convention, sp):
                 return False
             self._give_all_back()
             self._say(CLOSES)
             self._detach()
             return True
-        if name in wanted.THREADS or (
-            name in wanted.CLONES and makes_thread(self._stub, self._memory, self._convention, sp)
+        if name in watch.THREADS or (
+            name in watch.CLONES and makes_thread(self._stub, self._memory, self._convention, sp)
         ):
             return not self._prepare_for_threads()
         if self.turnstile is not None:

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.symbols.array import SymbolArray
 from soscope.binfmt.elf.symbols.table import dynamic_table
-from soscope.control.remote.images import CalledSlot, ForeignImage
+from soscope.control.breakpoints.images import CalledSlot, ForeignImage
 from soscope.control.remote.watch import Armed
 from soscope.entry.breakpoint import Points
 from soscope.entry.remote.convention import Convention

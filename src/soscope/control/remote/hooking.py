@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import os
 
-from soscope.control.remote import wanted
+from soscope.control.breakpoints import watch
+from soscope.control.breakpoints.images import CalledSlot, ForeignImage
+from soscope.control.breakpoints.watch import Treatment, Wanted
 from soscope.control.remote.entries import EntryPoints
 from soscope.control.remote.errnoplace import ErrnoPlace
-from soscope.control.remote.images import CalledSlot, ForeignImage
 from soscope.control.remote.program import ForeignProgram
-from soscope.control.remote.wanted import Treatment, Wanted
 from soscope.control.remote.watch import Armed, CallWatch
 from soscope.entry.breakpoint import Points
 from soscope.errors import FormatError
@@ -53,7 +53,7 @@ class ImageHooks:
         *,
         dynamic: int,
         brk: int,
-        guarded: frozenset[str] = wanted.THREADS | wanted.PROCESSES,
+        guarded: frozenset[str] = watch.THREADS | watch.PROCESSES,
     ) -> None:
         """`dynamic` is the address of the program's dynamic section, `brk` of the loader's `r_brk`.
 
@@ -180,7 +180,7 @@ class ImageHooks:
         for addr in self.guards:
             self._points.leave(addr)
         self.guards.clear()
-        self._guarded = frozenset(wanted.ENDS)
+        self._guarded = frozenset(watch.ENDS)
         for image in self._images.values():
             self._guard(image)
 

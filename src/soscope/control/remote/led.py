@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from soscope.control.remote.passing import PassedArguments
-from soscope.control.remote.relaid import AS_IT_IS, Planner, Relaying
+from soscope.control.breakpoints.layouts import AS_IT_IS, Planner, Relaying
+from soscope.control.breakpoints.values import PassedArguments
 from soscope.model.call import RESULT_ITEM
 from soscope.prototypes import compiled
 

@@ -12,8 +12,8 @@ that the loader stores the function's address in a cell elsewhere, which is read
 
 from __future__ import annotations
 
+from soscope.control.breakpoints.images import CalledSlot, ForeignImage
 from soscope.control.remote.guest import GuestMemory
-from soscope.control.remote.images import CalledSlot, ForeignImage
 from soscope.control.remote.watch import Armed, CallWatch, Sender
 from soscope.control.settings import POISON
 from soscope.entry.breakpoint import Points

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.control.remote.space import RemoteSpace
+from soscope.control.qemu.memory import RemoteSpace
 from soscope.entry.remote.packets import RemoteAddress
 from soscope.entry.remote.stub import RemoteStub
 from soscope.live.images.images import find_images

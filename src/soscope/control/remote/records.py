@@ -6,7 +6,7 @@ These are structures, unions and complex numbers.
 
 from __future__ import annotations
 
-from soscope.control.remote.relaid import AS_IT_IS, Planner, Relaying
+from soscope.control.breakpoints.layouts import AS_IT_IS, Planner, Relaying
 from soscope.entry.remote.convention import (
     COMPLEX_POINTER,
     COMPLEX_RECORD,

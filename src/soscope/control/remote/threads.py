@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 
-from soscope.control.remote import kinds, passing
+from soscope.control.breakpoints import values
+from soscope.control.remote import kinds
 from soscope.control.remote.guest import GuestMemory
 from soscope.entry.remote.convention import Convention
 from soscope.entry.remote.stub import RemoteStub
@@ -48,7 +49,7 @@ class LateStops:
 
 def makes_thread(stub: RemoteStub, memory: GuestMemory, convention: Convention, sp: int) -> bool:
     """Return whether a call of clone(3), about to begin, will make a thread."""
-    reader = passing.Reader(stub, memory, convention, sp)
+    reader = values.Reader(stub, memory, convention, sp)
     reader.take([kinds.WORD] * (_FLAGS + 1))
     return bool(reader.taken.words[_FLAGS] & _CLONE_THREAD)
 
@@ -58,7 +59,7 @@ def closes_socket(stub: RemoteStub, memory: GuestMemory, convention: Convention,
 
     The emulator's own sockets are among them, at numbers that the program does not know.
     """
-    reader = passing.Reader(stub, memory, convention, sp)
+    reader = values.Reader(stub, memory, convention, sp)
     reader.take([kinds.WORD])
     first = reader.taken.words[0] & 0xFFFF_FFFF
     folder = f"/proc/{memory.pid}/fd"

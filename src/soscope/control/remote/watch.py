@@ -7,9 +7,9 @@ stops at calls. It knows which stop is which call, and how the thread goes on fr
 
 from __future__ import annotations
 
+from soscope.control.breakpoints.images import CalledSlot, ForeignImage
 from soscope.control.outcome import EngineVerdict
 from soscope.control.remote.guest import GuestMemory
-from soscope.control.remote.images import CalledSlot, ForeignImage
 from soscope.control.settings import ENTRIES
 from soscope.entry.breakpoint import Points
 from soscope.entry.remote.convention import Convention

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from soscope.control.remote import wanted
+from soscope.control.breakpoints import watch
+from soscope.control.gdbserver.run import HeldRun
 from soscope.control.remote.engine import NOT_FURTHER, Engine
 from soscope.control.remote.entries import EntryPoints
 from soscope.control.remote.guest import GuestMemory
 from soscope.control.remote.held.kept import SIGSEGV, SIGTRAP
 from soscope.control.remote.held.memory import HeldMemory
-from soscope.control.remote.held.run import HeldRun
 from soscope.control.remote.watch import Armed, CallWatch
 from soscope.entry.breakpoint import Frame, Points
 from soscope.entry.remote import packets
@@ -117,10 +117,10 @@ class HeldEngine(Engine):
     @property
     def _guarded(self) -> frozenset[str]:
         can = self._stub.can
-        guarded = frozenset() if self.keeps_threads else wanted.THREADS
+        guarded = frozenset() if self.keeps_threads else watch.THREADS
         if can.has("fork-events") and can.has("vfork-events"):
             return guarded
-        return guarded | wanted.PROCESSES
+        return guarded | watch.PROCESSES
 
     def join(self) -> None:
         """Begin with a running program, whose images are loaded and relocated already."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import os
 
+from soscope.control.qemu.memory import RemoteSpace
 from soscope.control.remote.files import compare, read_image
 from soscope.control.remote.program import ForeignProgram
-from soscope.control.remote.space import RemoteSpace
 from soscope.entry.remote.convention import Convention
 from soscope.entry.remote.isa import convention_of
 from soscope.errors import RemoteError

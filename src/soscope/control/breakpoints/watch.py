@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from soscope.binfmt.elf.reader import Encoding
+from soscope.control.breakpoints.images import CalledSlot, ForeignImage
+from soscope.control.breakpoints.layouts import Planner
 from soscope.control.instrument import Hooks
 from soscope.control.remote import kinds, records
 from soscope.control.remote.constants import Constants
-from soscope.control.remote.images import CalledSlot, ForeignImage
 from soscope.control.remote.led import NOTHING_LED, Led
 from soscope.control.remote.records import PassedRecord
-from soscope.control.remote.relaid import Planner
 from soscope.entry.remote.convention import Convention
 from soscope.entry.remote.isa import layouts
 from soscope.model.arch import Arch

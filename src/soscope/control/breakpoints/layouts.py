@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Order = Literal["little", "big"]
     Turn: TypeAlias = "Callable[[bytes], bytes]"
 
+
 _HALF, _SIGNAL_WORDS = 4, 8  # bytes
 _SIGNALS = (1 << 8 * _SIGNAL_WORDS) - 1
 _FAMILY = 2  # bytes of a socket address in the machine's byte order

@@ -22,6 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.entry.remote.stub import WordMemory
 
+
 _LOCAL_ENTRY = 5  # ELFv2: bits of st_other with the local entry's distance
 _GOT = (".got", ".toc")
 _MOST_FILE = 1 << 30

@@ -13,8 +13,11 @@ from functools import partial
 from soscope.binfmt.elf.reader import encoding
 from soscope.control.events import SessionEvents
 from soscope.control.follow import MakeBlock
+from soscope.control.gdbserver.run import HeldRuns, code_of_loader
 from soscope.control.instrument import Instrument
 from soscope.control.program import Program
+from soscope.control.qemu.memory import RemoteSpace
+from soscope.control.qemu.start import check_settings
 from soscope.control.remote.choose import EngineChoice
 from soscope.control.remote.guest import GuestMemory, base_of
 from soscope.control.remote.held.engine import HeldEngine
@@ -22,10 +25,7 @@ from soscope.control.remote.held.family import HeldFamily
 from soscope.control.remote.held.guard import Guard
 from soscope.control.remote.held.memory import HeldMemory
 from soscope.control.remote.held.program import HeldProgram
-from soscope.control.remote.held.run import HeldRuns, code_of_loader
 from soscope.control.remote.held.target import HeldTarget
-from soscope.control.remote.space import RemoteSpace
-from soscope.control.remote.start import check_settings
 from soscope.control.settings import AUTO, SITES, SLOT, SessionSettings
 from soscope.control.signals import Signals
 from soscope.entry.remote.stub import RemoteStub
@@ -36,6 +36,7 @@ from soscope.proc import maps, status
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
 
 _ON_STOPS = "one stop a call, and no step"
 _ON_RUNNING = "the program runs already, and is to outlive us"

@@ -24,6 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+
 _PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)
 _LONGEST_PATH = 4096
 _FLAGS = ((c.PF_R, "r"), (c.PF_W, "w"), (c.PF_X, "x"))

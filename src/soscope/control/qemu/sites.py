@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from soscope.control.breakpoints.images import CalledSlot, ForeignImage
 from soscope.control.remote.guest import GuestMemory
-from soscope.control.remote.images import CalledSlot, ForeignImage
 from soscope.control.remote.sites import SiteWatch
 from soscope.control.remote.watch import Armed, CallWatch
 from soscope.control.settings import SLOT
@@ -29,6 +29,7 @@ from soscope.wire import layout
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
 
 _MOST = 16384  # slots
 _PAGE = 1 << 16  # largest page size; code and cells have their own pages

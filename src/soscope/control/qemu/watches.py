@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.isa import part
+from soscope.control.breakpoints.images import CalledSlot, ForeignImage
 from soscope.control.remote.guest import GuestMemory
-from soscope.control.remote.images import CalledSlot, ForeignImage
 from soscope.control.remote.watch import Armed, CallWatch, Sender
 from soscope.control.settings import SLOT
 from soscope.entry.breakpoint import Points

@@ -13,6 +13,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.sections import relative_words
 from soscope.control import child as children
 from soscope.control.agentless import needing_agent
+from soscope.control.breakpoints.watch import Wanted
 from soscope.control.command import Command, launch_error
 from soscope.control.events import SessionEvents
 from soscope.control.follow import AgentSource, MakeBlock
@@ -24,7 +25,6 @@ from soscope.control.remote.guest import GuestMemory, base_of
 from soscope.control.remote.halves import UpperHalves
 from soscope.control.remote.program import ForeignProgram
 from soscope.control.remote.target import RemoteTarget
-from soscope.control.remote.wanted import Wanted
 from soscope.control.settings import SessionSettings
 from soscope.control.signals import Signals
 from soscope.control.tracer import Tracer
@@ -39,6 +39,7 @@ from soscope.wire.recorder import Recorder
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
 
 _AT_PHNUM = 5
 _NO_CHILDREN = (

@@ -6,14 +6,14 @@ from __future__ import annotations
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import Encoding, encoding
 from soscope.binfmt.elf.sections import relative_words
+from soscope.control.breakpoints.watch import Wanted
 from soscope.control.follow import MakeBlock
 from soscope.control.instrument import Hooks
 from soscope.control.program import Program
+from soscope.control.qemu.memory import RemoteSpace
 from soscope.control.remote.choose import EngineChoice, WatchMaker
 from soscope.control.remote.guest import GuestMemory
 from soscope.control.remote.held.program import HeldProgram
-from soscope.control.remote.space import RemoteSpace
-from soscope.control.remote.wanted import Wanted
 from soscope.control.settings import SessionSettings
 from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import RemoteError

@@ -34,9 +34,10 @@ from soscope.proc import status
 from soscope.wire import layout
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # typing is slow to import
+if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
+
 
 _BEFORE = 2.0  # seconds for the tracer's reports before the program's end
 _PAUSE = 0.002
