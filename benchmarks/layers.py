@@ -51,7 +51,7 @@ _ROWS = {  # file -> (what stands there, what comes instead)
 # Counts calls of labs in the command that follows; NUMBER... are the agent's instruments.
 _START = """
 import sys
-from soscope.control.instrument import Hooks, Instrument
+from soscope.control.settings import Hooks, Instrument
 from soscope.control.session import Session
 from soscope.control.settings import SessionSettings
 from soscope.prototypes import load

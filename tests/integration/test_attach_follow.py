@@ -16,10 +16,8 @@ import pytest
 
 from soscope.control.attach import attach
 from soscope.control.blocks import Blocks
-from soscope.control.events import SessionEvents
-from soscope.control.instrument import Hooks, Instrument
-from soscope.control.program import Program
-from soscope.control.settings import SessionSettings
+from soscope.control.program import Program, SessionEvents
+from soscope.control.settings import Hooks, Instrument, SessionSettings
 from soscope.model.call import ProcessStart
 from soscope.prototypes import load
 from soscope.recording.reader import RecordingFile

@@ -16,8 +16,7 @@ from elftools.elf.elffile import ELFFile
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import relative_words
 from soscope.binfmt.source import BufferSource
-from soscope.control.qemu.memory import RemoteSpace
-from soscope.control.remote.process import RemoteProcess
+from soscope.control.qemu.memory import RemoteProcess, RemoteSpace
 from soscope.entry.remote.packets import RemoteAddress
 from soscope.entry.remote.stub import RemoteStub
 from soscope.proc import maps

@@ -14,10 +14,9 @@ from typing import IO
 
 import pytest
 
-from soscope.control.instrument import Hooks, Instrument
 from soscope.control.outcome import STOPPED_DURATION, Outcome, ProgramOutcome
 from soscope.control.session import Session
-from soscope.control.settings import SessionSettings
+from soscope.control.settings import Hooks, Instrument, SessionSettings
 from soscope.errors import UsageError
 from soscope.model.call import ProcessStart, Signal
 from soscope.prototypes import load

@@ -27,7 +27,7 @@ def run(invocation: Invocation) -> int:
 def _space(options: MapOptions) -> Space:
     """Open the process, or the program of a GDB stub. Raises SoscopeError."""
     if options.remote is not None:
-        from soscope.control.remote.process import open_remote
+        from soscope.control.qemu.memory import open_remote
 
         return open_remote(options.remote, options.program, options.sysroot)
     from soscope.live.images.space import Space

@@ -51,7 +51,7 @@ def run(invocation: Invocation) -> int:
 def _opened(options: ResolveOptions) -> Process:
     """Open the process, or the program of a GDB stub. Raises SoscopeError."""
     if options.remote is not None:
-        from soscope.control.remote.process import RemoteProcess, open_remote
+        from soscope.control.qemu.memory import RemoteProcess, open_remote
 
         return RemoteProcess(open_remote(options.remote, options.program, options.sysroot))
     from soscope.live.process import Process

@@ -1,44 +1,481 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trace a running process: the agent is inserted while all its threads are stopped.
-
-Everything that can be known is read before the stop: where the loader keeps its locks, whether an
-agent is already in the process, and where the new one will go. soscope did not start the process.
-Its signals, its children and its end are not soscope's business, and it goes on when soscope
-ends.
-"""
+"""Trace processes that run: the agent goes in while all threads stand still, and out again."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
-from soscope.control import takeout, turns
-from soscope.control.attached import Attached
-from soscope.control.events import SessionEvents
-from soscope.control.filtered import check_filters
+from soscope.control import takeout
+from soscope.control.command import last_program_of
+from soscope.control.environment import ExitStatus
 from soscope.control.follow import AgentSource, MakeBlock
-from soscope.control.program import Program
-from soscope.control.shield import is_abandoned, shielded
-from soscope.control.signals import Signals
+from soscope.control.outcome import EngineVerdict
+from soscope.control.program import Program, SessionEvents
+from soscope.control.shield import check_filters, is_abandoned, shielded
+from soscope.control.signals import ENDING, OWN_SIGNALS, Signals, end_is_wanted
 from soscope.control.tracer import tell_inner_pid
+from soscope.entry.agent.changes import CodeChanges, MethodChanges
 from soscope.entry.agent.install import Blob, Files, Install, StartFault, Undo
 from soscope.entry.agent.resident import Resident, Taken
 from soscope.entry.agent.visit import Executed, Visit
 from soscope.entry.isa import arch
 from soscope.entry.stop.tracee import Borrowed, Faulted, Gone, Tracee
-from soscope.errors import AttachError, NoSuchProcess
+from soscope.errors import AgentError, AttachError, NoSuchProcess, NotPermitted, SoscopeError
 from soscope.proc import status
-from soscope.proc.status import Refused, comm, in_full
+from soscope.proc.status import Refused, comm, heeded, in_full, signal
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock, Execs
 from soscope.wire.sharedfile import PlanFile
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # typing is slow to import
-    from collections.abc import Callable
+if TYPE_CHECKING:
+    from _socket import socket
     from typing import TypeAlias, TypeVar
 
+    from soscope.control.helper import Following
+
     Result = TypeVar("Result")
+
+
+# Let an agent hook the images that were loaded before it, a few milliseconds at a time.
+#
+# The process runs in between, so none of its threads is stopped for long, however much there is to
+# hook. Images that are loaded meanwhile are hooked by the agent itself, once the program is hooked.
+
+_TURN = 6_000_000  # ns of hooking in one turn
+_BETWEEN = 0.002  # seconds that the process runs between turns, at least
+_LIMIT = 20.0  # seconds for a turn
+_TRIES_CODE = 100  # stops at which no thread may be at code to be changed
+
+
+def hook(visit: Visit, agent: Resident, blob: Blob) -> tuple[int, str]:
+    """Let `agent` hook all images. Return how many were not hooked, and why.
+
+    If the number is 0 and there is a reason, all are hooked, but some of their code is not
+    changed. Raises NoSuchProcess, NotPermitted, Executed, and Refused with everything undone.
+    """
+    waiting = 1
+    code = CodeChanges(visit, agent)
+    methods = MethodChanges(visit, agent)
+    tries, left = _TRIES_CODE, 0
+    while (waiting or (code.waiting and tries)) and not is_abandoned():
+        time.sleep(_BETWEEN)
+        visit.tries = 0
+        try:
+            methods.prepare()
+            visit.stop(clear_of_loader=True)
+            methods.look()
+            if waiting:
+                waiting = _turn(visit, agent, blob)
+            else:
+                tries -= 1
+            code.apply()
+            if not tries:
+                left = code.give_up()
+        except Executed:
+            raise
+        except (Refused, NotPermitted) as error:
+            agent.look()
+            reason = error.reason if isinstance(error, Refused) else error.message
+            return agent.fields["waiting"], reason
+        except Gone as error:
+            raise NoSuchProcess(f"process {visit.pid} has ended") from error
+        except (Faulted, OSError) as error:
+            visit.threads.resume()
+            takeout.take_out_here(visit, agent)
+            raise Refused(f"hooking: {error}") from error
+        finally:
+            visit.threads.resume()
+    said = []
+    if left:
+        said.append(f"entries left, to the middle of which signal handlers return: {left}")
+    if code.refused:
+        said.append(f"entries left, as code cannot be written: {code.refused}")
+    if methods.are_left:
+        said.append(
+            "Python's method tables left, as a thread may be working out a function's hash for long"
+            " (a program that soscope starts shows them)"
+        )
+    return 0, "; ".join(said)
+
+
+def hook_children(pid: int, base: int, blob: Blob) -> None:
+    """Let the agents in children that were forked meanwhile hook all images.
+
+    Each child has a copy of the agent. A child in which that fails goes on with the hooks that it
+    had when it was forked.
+    """
+    for child in status.descendants(pid):
+        try:
+            visit = Visit(child)
+        except (Refused, SoscopeError):
+            continue  # the child keeps the hooks that it has
+        try:
+            for agent in visit.agents:
+                if agent.base == base and agent.is_known and agent.fields["waiting"]:
+                    visit.threads.lend(*agent.lendable)
+                    hook(visit, agent, blob)
+        except (Refused, SoscopeError, OSError):
+            continue  # the child keeps the hooks that it has
+        finally:
+            visit.close()
+
+
+def _turn(visit: Visit, agent: Resident, blob: Blob) -> int:
+    with Borrowed(visit.worker()) as tracee:
+        return tracee.call(
+            agent.base + blob.hook, _TURN, agent.stack - 8, agent.base + blob.trap, limit=_LIMIT
+        )
+
+
+# A traced process that soscope did not start: the base of all engines for it.
+
+
+class Visited:
+    """One process that soscope did not start.
+
+    `has_ended` is set when it has ended. `executed` is the path of the program that it has
+    executed and that is not followed, or None. `taken` is the result of taking out what was put
+    into it. It is None before that, if nothing was put in, and if the process ended. `failure`
+    tells why that failed. `beside` are processes of the same trace, which are detached
+    separately.
+    """
+
+    def __init__(self, pid: int, signals: Signals, events: SessionEvents) -> None:
+        self.pid = pid
+        self.has_ended = False
+        self.executed: str | None = None
+        self.taken: Taken | None = None
+        self.failure: str | None = None
+        self.beside: set[int] = set()
+        self._events = events
+        self._signals = signals
+        self._stop = False
+        self._end_forced = False  # not by Ctrl-C alone, which the reader of our output got, too
+        self._is_interrupted = False
+        self._closed = False
+
+    def stop(self) -> None:
+        """Make the loop end soon."""
+        self._stop = True
+
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether the loop should end."""
+        return self._stop
+
+    @property
+    def is_closed(self) -> bool:
+        """Return whether soscope has detached from the process."""
+        return self._closed
+
+    # ---- parts of the loop ----
+
+    def wait(self, seconds: float) -> None:
+        """Wait for some seconds, or until a signal comes, and handle the signals."""
+        received = signal.sigtimedwait(OWN_SIGNALS, max(seconds, 0.0))
+        while received is not None:
+            if received.si_signo in heeded(ENDING):
+                self._end_forced = self._stop or received.si_code <= 0
+                self._stop = self._is_interrupted = True
+            elif received.si_signo == signal.SIGTSTP:
+                self._suspend()
+            else:
+                self._events.on_own_signal(received.si_signo)
+            received = signal.sigtimedwait(OWN_SIGNALS, 0)
+
+    def _suspend(self) -> None:
+        """Stop soscope for Ctrl-Z. The process goes on, and drops calls that find no room."""
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTSTP,))
+        os.kill(os.getpid(), signal.SIGTSTP)
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTSTP,))
+
+    def attend(self) -> bool:
+        """Handle signals while the tick waits for a reader of its output.
+
+        Return False if the tick should not wait any longer.
+        """
+        self.wait(0)
+        return not self._end_forced
+
+    @property
+    def is_asked_to_end(self) -> bool:
+        """Return whether a signal asks soscope to end, so that it waits for no reader any more."""
+        return self._end_forced
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether a signal has ended the observation. The process goes on."""
+        return self._is_interrupted
+
+    # ---- what each kind of process overrides ----
+
+    @property
+    def programs(self) -> list[Program]:
+        """The programs under observation. The first is the one that was running at the attach."""
+        raise NotImplementedError
+
+    @property
+    def exit(self) -> ExitStatus | None:
+        """The exit status, or None if it is not known."""
+        return None
+
+    @property
+    def longest_stop(self) -> int:
+        """The longest time that a thread of the process was stopped, in ns."""
+        return 0
+
+    @property
+    def remarks(self) -> list[str]:
+        """Remarks on what soscope could not see of the process."""
+        return []
+
+    @property
+    def lacks_children(self) -> bool:
+        """Whether children, or programs that they have executed, could not be observed."""
+        return False
+
+    def hear(self) -> bool:
+        """Take the events of its processes. Return whether all events have been reported."""
+        return True
+
+    def note_exec(self, name: int) -> None:
+        """Note that the process is about to execute a program.
+
+        `name` is the address of the path or name in its call, 0 if it has none.
+        """
+
+    def is_over(self) -> bool:
+        """Return whether the process has ended, or runs another program that is not followed."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Undo all changes to the process and detach from it. May be called twice."""
+        raise NotImplementedError
+
+
+# A process that the agent was put into while it ran: watch it, then take the agent out again.
+#
+# soscope did not start the process. Without `-f` soscope does not trace it once the agent is in, so
+# its signals, its children and its end are not seen. With `-f` a helper process of soscope traces
+# it (see `helper`) until the agent has to be taken out of everything that the process has executed.
+
+_HELPER_KILLED = (
+    "the part of soscope that follows its children was killed: "
+    "what is executed from there on is not seen"
+)
+_ANOTHER = "another program"
+_LOOK = 0.1  # seconds between checks that the process still runs its program
+
+
+class Attached(Visited):
+    """A process that the agent was put into."""
+
+    def __init__(
+        self,
+        visit: Visit,
+        program: Program,
+        agents: AgentSource,
+        signals: Signals,
+        events: SessionEvents,
+    ) -> None:
+        super().__init__(program.pid, signals, events)
+        self._first = program
+        self._visit = visit
+        self._agents = agents
+        self._following: Following | None = None
+        self._next_look = 0.0
+        self._announced = ""
+
+    def follow(self, before: dict[int, int]) -> None:
+        """Put the agent into what the process and its children execute from now on.
+
+        `before` are the descendants that the process had before the agent was inserted. They are
+        not touched. Raises AttachError, with the agent taken out.
+        """
+        from soscope.control.helper import Following, Helper
+
+        def live(link: socket) -> None:
+            Helper(self._first, self._agents, link, self._visit, self._events.asker).run(before)
+
+        try:
+            self._following = Following(self._first, self._events, live)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def programs(self) -> list[Program]:
+        """The programs under observation. The first is the one that was running at the attach."""
+        followed = self._following.programs if self._following is not None else []
+        return [self._first, *followed]
+
+    @property
+    def exit(self) -> ExitStatus | None:
+        """The exit status of the process, or None. Without `follow` only its parent can know it."""
+        return self._following.exit if self._following is not None else None
+
+    @property
+    def longest_stop(self) -> int:
+        """The longest time that a thread of the process was stopped, in ns."""
+        return self._visit.threads.longest
+
+    # ---- parts of the loop ----
+
+    def is_over(self) -> bool:
+        """Return whether the process has ended, and with `follow` its children, too."""
+        if self._following is None:
+            return self._look()
+        self._following.poll()
+        return self._following.is_over
+
+    @property
+    def remarks(self) -> list[str]:
+        """Remarks on what soscope could not see of the process."""
+        return [f"process {self.pid}: {_HELPER_KILLED}"] if self.lacks_children else []
+
+    @property
+    def lacks_children(self) -> bool:
+        """Whether the helper was killed, so that the children were not followed to the end."""
+        return self._following is not None and self._following.was_killed
+
+    def hear(self) -> bool:
+        """Take the events of its processes. Return whether all events have been reported."""
+        return self._following is None or self._following.hear()
+
+    def _look(self, *, now: bool = False) -> bool:
+        """Return whether the process has ended or runs another program."""
+        time_now = time.monotonic()
+        if self.has_ended or (time_now < self._next_look and not now):
+            return self.has_ended
+        self._next_look = time_now + _LOOK
+        try:
+            status.living_thread(self.pid)
+            if self._visit.is_there:
+                return False
+            if status.has_memory(self.pid):
+                self.executed = status.program_path(self.pid) or _ANOTHER
+        except SoscopeError:
+            pass  # the parent has waited for the process
+        self.has_ended = True
+        if self.executed is None and self._following is None:
+            self.executed = self._executed_last()
+        return True
+
+    def _executed_last(self) -> str | None:
+        """Return the path or name of the last program that an ended process executed, or None.
+
+        None means that it ended as the program that it ran at the attach. A program that the
+        agent did not see being executed is known by its process name, as long as the parent has
+        not waited for the process.
+        """
+        block = self._first.block
+        if block is None:
+            return None
+        if block.executing:
+            return self._announced or _ANOTHER
+        name = comm(self.pid) if status.has_ended(self.pid) else ""
+        is_renamed = bool(block.agent_flags & layout.AGENT_RENAMED)
+        return (
+            last_program_of(name, self._first, may_be_renamed=is_renamed)
+            if self._first.name
+            else None
+        )
+
+    def note_exec(self, name: int) -> None:
+        """Record the program about to be executed: it may end before the next look."""
+        from soscope.control.command import text_in  # imported late: few processes do so
+
+        self._announced = text_in(self.pid, name) if name else ""
+
+    def attend(self) -> bool:
+        """Handle signals and events while the tick waits (see `Visited.attend`)."""
+        if self._following is not None:
+            self._following.poll()
+        return super().attend()
+
+    # ---- the end ----
+
+    def close(self) -> None:
+        """Take the agent out and detach from the process. May be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._following is not None:
+                self._following.stop()
+            self._take_out()
+            self._take_out_of_others()
+        finally:
+            self._visit.close()
+            self._agents.close()
+            self._signals.restore()
+
+    def _take_out(self) -> None:
+        if self._look(now=True):
+            if self._following is not None and self.executed is not None:
+                self._take_out_of_next()
+            return
+        try:
+            self.taken = takeout.take_out(self._visit, self._visit.agents[-1])
+        except (Executed, NoSuchProcess):
+            self.has_ended = True
+        except (Refused, SoscopeError, OSError) as error:
+            self.failure = str(error)
+
+    def _take_out_of_next(self) -> None:
+        """Take the agent out of the program that the process has executed since."""
+        self.executed = None
+        self.has_ended = False
+        try:
+            self.taken = _take_out_ours(self.pid)
+        except NoSuchProcess:
+            self.has_ended = True
+        except (Refused, SoscopeError, OSError) as error:
+            self.failure = str(error)
+
+    def _take_out_of_others(self) -> None:
+        """Take the agent out of children. A child in which that fails is left unchanged."""
+        others = set(status.descendants(self.pid))
+        if self._following is not None:
+            others |= self._following.pids
+        for pid in others - {self.pid} - self.beside:
+            try:
+                _take_out_ours(pid)
+            except (Refused, SoscopeError, OSError):
+                continue  # a child in which that fails is left unchanged
+
+
+def _take_out_ours(pid: int) -> Taken:
+    """Take out of a process each agent that this soscope, or a soscope that has ended, owns.
+
+    An agent that a child has inherited has no owner once it was taken out of the parent. Raises
+    Refused, SoscopeError and OSError.
+    """
+    total = Taken()
+    visit = Visit(pid)
+    try:
+        for resident in visit.agents:
+            if resident.owner in (0, os.getpid()) and resident.is_hooked and resident.is_known:
+                taken = takeout.take_out(visit, resident)
+                total.restored += taken.restored
+                total.left += taken.left
+                total.returns += taken.returns
+                total.kept += taken.kept
+    finally:
+        visit.close()
+    return total
+
+
+# Trace a running process: the agent is inserted while all its threads are stopped.
+#
+# Everything that can be known is read before the stop: where the loader keeps its locks, whether an
+# agent is already in the process, and where the new one will go. soscope did not start the process.
+# Its signals, its children and its end are not soscope's business, and it goes on when soscope
+# ends.
 
 _AREA = 64 << 10  # bytes of memory for remote calls in the process
 _PROT_READ_WRITE, _MAP_PRIVATE_ANONYMOUS = 3, 0x22
@@ -249,9 +686,9 @@ class Attachment:
             visit.threads.resume()
         agent = Resident(visit.memory, install.base)
         self._between(visit, agent, self.blob)
-        waiting, reason = turns.hook(visit, agent, self.blob)
+        waiting, reason = hook(visit, agent, self.blob)
         if follow:
-            turns.hook_children(self.pid, agent.base, self.blob)
+            hook_children(self.pid, agent.base, self.blob)
         self._mark("hooked")
         longest = visit.threads.longest
         return install.base, install.hooks_loader, longest, self.program.marks, waiting, reason
@@ -337,3 +774,185 @@ class Attachment:
 
     def _mark(self, step: str) -> None:
         self.program.marks.append((step, time.perf_counter_ns()))
+
+
+# Several running processes in one trace, with one loop for all of them.
+#
+# Each process has its own agent, its own control block and, with `-f`, its own helper. A process
+# that cannot be traced, or that ends, does not disturb the others.
+
+_PAUSE = 0.05
+
+Tick = Callable[[], float | None]
+
+
+class Attachments:
+    """Several processes that the agent was put into: the counterpart of `Target`.
+
+    `targets` are the processes that are or were traced, in the order in which the user listed
+    them. `failures` has the errors of the other processes.
+    """
+
+    def __init__(self, events: SessionEvents) -> None:
+        self.targets: list[Visited] = []
+        self.failures: list[SoscopeError] = []
+        self._events = events
+        self._signals = Signals()
+
+    def attach(
+        self,
+        pids: Sequence[int],
+        make_block: MakeBlock,
+        *,
+        follow: bool = False,
+        between: Callable[[], object] = lambda: None,
+        by_sites: Callable[[int], Visited | None] = lambda _: None,
+    ) -> None:
+        """Put the agent into each of the processes, and call `between` after each of them.
+
+        `by_sites` returns a process that is traced without an agent, or None if the agent traces
+        it. The caller must call `run` next, in this thread.
+
+        Raises what `attach` raises if that concerns all processes, or the only one. No process is
+        traced then.
+        """
+        self._signals.block()  # the signals stay blocked until all processes are over
+        try:
+            for pid in dict.fromkeys(pids):
+                try:
+                    target = by_sites(pid) or attach(
+                        pid, make_block, follow=follow, events=self._events
+                    )
+                except AgentError:
+                    raise  # the next process would have no agent either
+                except SoscopeError as error:
+                    self.failures.append(error)
+                    if end_is_wanted():
+                        break
+                    continue
+                for other in self.targets:
+                    other.beside.add(pid)
+                    target.beside.add(other.pid)
+                self.targets.append(target)
+                between()
+                if end_is_wanted():
+                    break  # the agents inserted so far are taken out again
+            if not self.targets:
+                raise self.failures[0]
+        except BaseException:
+            self.close()
+            self.leave()
+            raise
+
+    def note_exec(self, pid: int, name: int) -> None:
+        """Record the program that a process is about to execute (see `Visited`)."""
+        for target in self.targets:
+            if target.pid == pid:
+                target.note_exec(name)
+
+    @property
+    def programs(self) -> list[Program]:
+        """The programs under observation. The first ones were running at the time of the attach."""
+        return [
+            *(target.programs[0] for target in self.targets),
+            *(program for target in self.targets for program in target.programs[1:]),
+        ]
+
+    @property
+    def exit(self) -> ExitStatus | None:
+        """The exit status, if there is a single process and its status is known, else None."""
+        return self.targets[0].exit if len(self.targets) == 1 else None
+
+    def stop(self) -> None:
+        """Make `run` return soon."""
+        self.targets[0].stop()
+
+    def run(self, tick: Tick | None = None) -> None:
+        """Move data until `stop` is called or all processes have ended, then take the agents out.
+
+        With `follow`, the loop also waits for the children to end. `tick` is called repeatedly,
+        for the last time when nothing is hooked any more.
+        """
+        first = self.targets[0]  # the first one takes soscope's signals for all
+        try:
+            while not first.is_stopped and self._are_there():
+                pause = tick() if tick is not None else None
+                first.wait(_PAUSE if pause is None else pause)
+        finally:
+            self.close()
+        if tick is not None:
+            tick()
+
+    def _are_there(self) -> bool:
+        """Return whether any process is left, and detach from those that have ended."""
+        left = False
+        for target in self.targets:
+            if target.is_over():
+                self._let_go(target)
+            else:
+                left = True
+        return left
+
+    def _let_go(self, target: Visited) -> None:
+        if target.is_closed:
+            return
+        target.close()
+        if target.has_ended and target.exit is None:
+            self._events.on_exit(target.pid, None, None, time.time_ns())
+
+    def hear(self) -> bool:
+        """Take the events of the processes. Return whether all events have been reported."""
+        return all(target.hear() for target in self.targets)
+
+    def attend(self) -> bool:
+        """Handle signals while the tick waits for a reader of its output.
+
+        Return False if the tick should not wait any longer.
+        """
+        return not self.targets or self.targets[0].attend()
+
+    @property
+    def is_asked_to_end(self) -> bool:
+        """Return whether a signal asks soscope to end, so that it waits for no reader any more."""
+        return bool(self.targets) and self.targets[0].is_asked_to_end
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether a signal has ended the observation. The processes go on."""
+        return bool(self.targets) and self.targets[0].is_interrupted
+
+    def close(self) -> None:
+        """Take the agents out and detach from all processes. May be called twice.
+
+        Signals that are sent to soscope from here on stay pending until `leave`.
+        """
+        with ExitStack() as ends:  # if one raises an error, the others are still detached
+            ends.callback(self._signals.drop)  # signals that ended the trace are handled
+            for target in reversed(self.targets):
+                ends.callback(self._let_go, target)
+
+    def verdict(self) -> EngineVerdict | None:
+        """Return whether two engines agree, or None if there is only one."""
+        return None
+
+    @property
+    def lacks_children(self) -> bool:
+        """Whether children, or programs that they have executed, could not be observed."""
+        return any(target.lacks_children for target in self.targets)
+
+    def remarks(self) -> list[str]:
+        """Return remarks on what soscope could not see of the processes."""
+        return [remark for target in self.targets for remark in target.remarks]
+
+    @property
+    def is_left(self) -> bool:
+        """Return False: attached processes are meant to go on unobserved."""
+        return False
+
+    def leave(self) -> None:
+        """Restore soscope's own signal handling when all output is written. May be called twice.
+
+        Signals that were sent to soscope since `close` are delivered now and have their usual
+        effect.
+        """
+        self._signals.restore()

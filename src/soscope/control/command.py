@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the program that the kernel will run for the words of a command, before it runs.
-
-The search is the one of execvp(3). Whether a program is static, set-user-id and so on has to be
-known before the exec: a set-user-id program that is traced runs without its privileges.
-"""
+"""From the words of a command to the program that the kernel will run, before it runs."""
 
 from __future__ import annotations
 
@@ -13,15 +9,23 @@ import stat
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.control import environment
+from soscope.control.program import Program
 from soscope.entry.isa import arch
 from soscope.entry.loader import is_loader, program_of
 from soscope.errors import FormatError, LaunchError
 from soscope.proc import status
 from soscope.proc.memory import ProcessMemory
+from soscope.proc.status import comm
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.control.user import User
+    from soscope.control.environment import User
+
+
+# Find the program that the kernel will run for the words of a command, before it runs.
+#
+# The search is the one of execvp(3). Whether a program is static, set-user-id and so on has to be
+# known before the exec: a set-user-id program that is traced runs without its privileges.
 
 _SHELL = b"/bin/sh"
 _DEFAULT_PATH = b"/bin:/usr/bin"  # confstr(_CS_PATH), used if the environment has no PATH
@@ -70,7 +74,7 @@ class Command:
         self.arguments = [os.fsencode(word) for word in words]
         self.user: User | None = None
         if user is not None:
-            from soscope.control.user import User
+            from soscope.control.environment import User
 
             self.user = User(user)
         self.cwd = None if cwd is None else os.fsencode(cwd)
@@ -313,3 +317,49 @@ def _has_capabilities(file: bytes) -> bool:
         return bool(os.getxattr(file, b"security.capability"))
     except OSError:
         return False
+
+
+# Find the last program of an ended process that was not traced, from its process name.
+#
+# The kernel names a process after the file that it executes, until the process chooses another
+# name. So a name that differs from the one at the start of the first program is the name of another
+# program only if there is such a program. It is looked for in PATH, and also beside the first
+# program if that is not known to have chosen a name.
+
+_LONGEST = 15  # bytes of a process name that the kernel keeps
+
+
+def program_at_end(
+    pid: int, first: Program, announced: str = "", *, may_be_renamed: bool = True
+) -> str | None:
+    """Return the path of the program as which process `pid` has ended, or None.
+
+    None means that the program is not known, that it is the `first` one, or that the process has
+    not ended. The process can still be waited for. `announced` is the path or name of a program
+    that it was about to execute. `may_be_renamed` is set if the first program may have chosen a
+    name.
+    """
+    try:
+        ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+    except ChildProcessError:
+        return None  # another part of soscope has waited for it
+    name = comm(pid) if ended is not None else ""
+    if name != first.name and announced and name == os.path.basename(announced)[:_LONGEST]:
+        return announced
+    return last_program_of(name, first, may_be_renamed=may_be_renamed)
+
+
+def last_program_of(name: str, first: Program, *, may_be_renamed: bool) -> str | None:
+    """Return the path of the program whose process is named `name` (see `program_at_end`)."""
+    if not name or name == first.name or "/" in name:
+        return None
+    if len(os.fsencode(name)) >= _LONGEST:
+        return None  # a longer name is cut off
+    folders = os.get_exec_path()
+    if not may_be_renamed:
+        folders += [os.path.dirname(first.path), os.curdir]
+    for folder in folders:
+        path = os.path.join(folder, name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return None

@@ -9,8 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from soscope.control.attach import Visited
     from soscope.control.cost import Price
-    from soscope.control.visited import Visited
 
 # Why a session stopped recording before its programs ended. "" means that it did not.
 STOPPED_DURATION = "duration"  # --duration

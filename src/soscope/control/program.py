@@ -1,9 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program under observation: one exec, with its control block or the reason for having none."""
+"""A program under observation, its threads, and what happens to them, told to who wants to know."""
 
 from __future__ import annotations
 
+import time
+
+from soscope.entry.agent.put_in import PutIn
+from soscope.proc.status import processor_times
 from soscope.wire.block import ControlBlock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import _socket
+
+
+# A program under observation: one exec, with its control block or the reason for having none.
 
 
 class Program:
@@ -44,3 +55,124 @@ class Program:
         self.preloaded: str | None = None
         self.arch = self.engine = self.name = ""
         self.marks: list[tuple[str, int]] = []
+
+
+# Events of the processes under observation, and the methods that receive them.
+
+
+class SessionEvents:
+    """A receiver that ignores every event. Override the methods of interest.
+
+    The methods are called from `launch` and `Target.run` while a target is stopped, so they must
+    be quick. All times are CLOCK_REALTIME ns. `asker` is the socket of a soscope process that
+    asks for brief stops of traced threads, or None if there is no such process (see `stops`).
+    """
+
+    asker: _socket.socket | None = None
+
+    def on_inner_pid(self, pid: int, inner: int) -> None:
+        """Note that process `pid` has the number `inner` in its own pid namespace.
+
+        This comes before the start or fork of the process is reported.
+        """
+
+    def on_wait(self, pid: int) -> None:
+        """Note that attaching to a running process takes longer than a second."""
+
+    def on_engine(self, line: str) -> None:
+        """Note which engine sees the calls, and why, if it is not the agent."""
+
+    def on_process(
+        self, event: str, pid: int, parent: int | None, program: Program, time_ns: int
+    ) -> None:
+        """Note an event of a process: `event` is "start", "fork" or "exec"."""
+
+    def on_stood(self, what: str, ns: int) -> None:
+        """Note that soscope stopped a thread for `ns`. The reason is a constant of `cost`."""
+
+    def on_signal(self, pid: int, tid: int, signal: int, time_ns: int) -> None:
+        """Note a signal that is about to be delivered."""
+
+    def on_ending(self, pid: int, program: Program) -> None:
+        """Note that a process is about to end: it is stopped and still has its memory."""
+
+    def on_news(self, pid: int) -> None:
+        """Note that a child is about to be reaped. Its accounting is in /proc until then."""
+
+    def on_own_signal(self, number: int) -> bool:
+        """Handle a signal to soscope that does not end it.
+
+        Return whether to keep the signal from the target.
+        """
+        del number
+        return False
+
+    def on_exit(self, pid: int, status: int | None, signal: int | None, time_ns: int) -> None:
+        """Note the end of a process."""
+
+
+# A thread under observation.
+
+
+class TaskMoment:
+    """What a thread has had until `at_ns`, in ns: how long it `ran`, how long it was `queued`.
+
+    It is queued while it waits for a processor. `ours` is for how long our own thread ran or was
+    queued.
+    """
+
+    __slots__ = ("at_ns", "ours", "queued", "ran")
+
+    def __init__(self, at_ns: int, ran: int, queued: int, ours: int) -> None:
+        self.at_ns = at_ns
+        self.ran = ran
+        self.queued = queued
+        self.ours = ours
+
+    @classmethod
+    def of(cls, tid: int) -> TaskMoment | None:
+        """Return the moment that is now; None: the thread is gone, or nobody keeps accounts."""
+        theirs, ours = processor_times(tid), processor_times("thread-self")
+        if theirs is None or ours is None:
+            return None
+        return cls(time.monotonic_ns(), *theirs, sum(ours))
+
+    def stood_since(self, before: TaskMoment) -> int:
+        """Return how long the thread had stopped before we were there to see it.
+
+        It ran, it was queued, and it stood still since `before`. If we slept meanwhile, it stood
+        still for a reason of its own, such as the disk.
+        """
+        still = self.at_ns - before.at_ns - (self.ran - before.ran) - (self.queued - before.queued)
+        return max(min(still, self.ours - before.ours), 0)
+
+
+class Task:
+    """One thread; that of a process without further threads has `tid` == `pid`.
+
+    `is_seized` says whether we trace it, `put_in` is there while its program is loaded,
+    and `went_on` is when it last went on meanwhile. `stopped` is the signal of the group stop it is
+    in, 0 if none. `has_executed` is false only
+    for the process that soscope forked, until that executes the command.
+    """
+
+    __slots__ = (
+        "has_executed",
+        "is_seized",
+        "pid",
+        "program",
+        "put_in",
+        "stopped",
+        "tid",
+        "went_on",
+    )
+
+    def __init__(self, tid: int, pid: int, program: Program | None, *, is_seized: bool) -> None:
+        self.tid = tid
+        self.pid = pid
+        self.program = program
+        self.is_seized = is_seized
+        self.put_in: PutIn | None = None
+        self.went_on: TaskMoment | None = None
+        self.stopped = 0
+        self.has_executed = False

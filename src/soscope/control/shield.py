@@ -1,11 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do work that must not be interrupted, in a child process.
-
-While threads of a process are stopped and one of them has soscope's register values, a SIGKILL to
-soscope would destroy that process: the kernel would let its threads run on in this state. So a
-child does such work, which takes milliseconds. Users do not know the child and so do not kill it.
-If soscope ends, the child still finishes what it has begun.
-"""
+"""Work that must not stop in the middle, in a process of its own, where a filter allows it."""
 
 from __future__ import annotations
 
@@ -20,18 +14,28 @@ import time
 from collections.abc import Callable
 
 from soscope.control.signals import end_is_wanted
+from soscope.entry import seccomp
+from soscope.entry.agent.visit import Visit
 from soscope.entry.stop.tracee import Gone
-from soscope.errors import NoSuchProcess, SoscopeError
+from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
 from soscope.proc.status import Refused
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # typing is slow to import
+if TYPE_CHECKING:
     from typing import Any
 
     # Values that marshal can carry: numbers, text, bytes, tuples and lists of them.
     Plain = tuple[Any, ...]
     # module and name of a class of errors, its arguments, its attributes
     Failure = tuple[str, str, tuple[Any, ...], dict[str, Any]]
+
+
+# Do work that must not be interrupted, in a child process.
+#
+# While threads of a process are stopped and one of them has soscope's register values, a SIGKILL to
+# soscope would destroy that process: the kernel would let its threads run on in this state. So a
+# child does such work, which takes milliseconds. Users do not know the child and so do not kill it.
+# If soscope ends, the child still finishes what it has begun.
 
 _PIECE = 1 << 16
 _INT = 4  # bytes of a descriptor
@@ -250,3 +254,27 @@ def _error(failure: Failure) -> Exception:
     for attribute, value in state.items():
         setattr(error, attribute, value)
     return error
+
+
+# Attach to a process under a seccomp filter only if the filter allows the agent's system calls.
+
+
+def check_filters(visit: Visit) -> None:
+    """Read the seccomp filters of each thread of the visited process, and test them.
+
+    Raises Refused if a filter forbids a needed system call, NotPermitted if soscope may not read
+    the filters, and NoSuchProcess.
+    """
+    counts = seccomp.suspects(visit.pid)
+    if not counts:
+        return
+    if lack := seccomp.missing_right():
+        raise NotPermitted(
+            f"process {visit.pid}: its seccomp filter may forbid what the agent needs, "
+            f"and cannot be read: {lack}",
+            hint="run soscope as root, outside of containers",
+        )
+    for listed in shielded(lambda: seccomp.read(visit.pid, list(counts))):
+        if said := seccomp.objection(list(listed)):
+            raise Refused(said)
+    visit.filtered = counts

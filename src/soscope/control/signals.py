@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The signals that soscope takes while it supervises a program.
-
-They are blocked from the launch until all output is written, and taken with sigtimedwait(2). So
-soscope waits for signals and for processes in one place, and no signal ends it before its
-recording is complete.
-"""
+"""Signals that soscope takes while it supervises: who sent them, to whom, and who continues us."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import time
 from _thread import allocate_lock
 
+from soscope.errors import SoscopeError
+from soscope.proc import status
 from soscope.proc.status import heeded, signal
+
+# The signals that soscope takes while it supervises a program.
+#
+# They are blocked from the launch until all output is written, and taken with sigtimedwait(2). So
+# soscope waits for signals and for processes in one place, and no signal ends it before its
+# recording is complete.
 
 # Signals that a user or a supervisor sends to end a program, and others that are passed on.
 ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
@@ -123,3 +127,261 @@ def take_wish_to_end() -> None:
     """Discard the signals that should end soscope, because it is about to end anyway."""
     while signal.sigtimedwait(heeded(ENDING), 0):
         pass  # each call discards a pending one
+
+
+# A process that wakes soscope, which has stopped itself because its target is stopped.
+#
+# If only the target is continued, soscope stays stopped, and a stopped tracer does not resume its
+# tracees. So a child of soscope checks periodically whether there is something to do.
+
+_PAUSE = 0.05  # seconds between checks
+_SOON = 5.0  # seconds in which soscope must have stopped
+_STOPPED = "Tt"
+_CHILD = 1 << signal.SIGCHLD - 1
+
+
+def watch(target: int) -> int:
+    """Fork the process, which ends when soscope goes on. Return its pid, 0 if there is none.
+
+    It continues soscope when `target` goes on, or when an event of a tracee is pending for
+    soscope.
+    """
+    soscope = os.getpid()
+    try:
+        child = os.fork()
+    except OSError:
+        return 0  # soscope stays stopped until it gets SIGCONT
+    if child:
+        return child
+    try:
+        os.setpgid(0, 0)  # signals to the job must not stop or continue it
+        os._exit(_work(soscope, target))
+    except BaseException:  # noqa: BLE001  nothing of soscope's is to run on here
+        os._exit(0)
+
+
+def was_woken(child: int) -> bool:
+    """End the process. Return whether it has continued soscope."""
+    if not child:
+        return False
+    try:
+        os.kill(child, signal.SIGKILL)
+        _, wait_status = os.waitpid(child, 0)
+    except (ProcessLookupError, ChildProcessError):
+        return False  # another handler of SIGCHLD has waited for it
+    return os.WIFEXITED(wait_status) and os.WEXITSTATUS(wait_status) == 1
+
+
+def _work(soscope: int, target: int) -> int:
+    end = time.monotonic() + _SOON
+    has_stopped = False
+    while os.getppid() == soscope:
+        is_stopped = _state(soscope) in _STOPPED
+        has_stopped |= is_stopped
+        if has_stopped and not is_stopped:
+            return 0
+        if not has_stopped and time.monotonic() > end:
+            return 0
+        if is_stopped and (_state(target) not in _STOPPED or _is_told(soscope)):
+            os.kill(soscope, signal.SIGCONT)
+            return 1
+        time.sleep(_PAUSE)
+    return 0
+
+
+def _state(pid: int) -> str:
+    try:
+        return status.read_stat(pid).state
+    except SoscopeError:
+        return "X"  # the process or thread has ended
+
+
+def _is_told(pid: int) -> bool:
+    """Return whether a SIGCHLD is pending for a process."""
+    try:
+        return bool(int(status.read_status(pid).get("ShdPnd", "0"), 16) & _CHILD)
+    except SoscopeError:
+        return False  # the process or thread has ended
+
+
+# Find out whether a signal went to soscope alone or to its whole process group.
+#
+# The target is in that group, so it has already got signals that a shell, a supervisor or `kill 0`
+# sends to the group. A signal to soscope alone has to be passed on. The signal itself does not tell
+# which it was. So the group has another process, the witness, a child of soscope that does nothing
+# and blocks all signals. Signals that are pending there, too, went to the whole group.
+#
+# The witness is a cat(1) that waits for the end of a pipe. A fork of soscope could do the same, but
+# then a start of soscope would take 3 ms longer, because its pages are copied and take time to
+# free.
+
+GRACE = 0.01  # seconds to signal one process after the other (timeout, systemd)
+_LONGEST = 2.0  # seconds to wait for a sender that gets no processor time
+_PROGRAM = "cat"
+_SPARED = 4  # descriptors to leave free for the launch
+_FOLDERS = ("/usr/bin", "/bin")  # before PATH, whose folders others may write to
+
+
+class Sending:
+    """A signal that came to soscope alone so far, and may still be on its way to others.
+
+    Its sender needs up to GRACE of processor time to send it to all processes. On a busy machine
+    that may take much longer. A sender that sleeps has sent it. `due` is the time
+    (time.monotonic()) at which to call `is_over`.
+    """
+
+    __slots__ = ("_end", "_ran", "_sender", "due")
+
+    def __init__(self, sender: int) -> None:
+        """Begin now. `sender` is a process, or 0 if it is not known."""
+        now = time.monotonic()
+        self._sender = sender
+        self._ran = status.running_time(sender)
+        self._end = now + _LONGEST
+        self.due = now + GRACE
+
+    def is_over(self, now: float) -> bool:
+        """Return whether the signal can reach no more processes. Otherwise set `due` to later."""
+        if now < self.due:
+            return False
+        if now >= self._end or status.state_of(self._sender) not in "RD":
+            return True
+        ran = status.running_time(self._sender)
+        if ran is None or self._ran is None or ran - self._ran >= GRACE:
+            return True
+        self.due = now + GRACE
+        return False
+
+
+class Witness:
+    """A process of soscope's group that gets every signal to the group.
+
+    If no such process can be made, every signal is treated as one to soscope alone.
+    """
+
+    __slots__ = ("_pid", "_pipe", "_seen")
+
+    def __init__(self) -> None:
+        self._pid = 0
+        self._pipe: int | None = None
+        self._begin()
+        self._seen: set[int] = set()  # seen by an earlier witness; still pending here
+
+    def has_seen(self, number: int) -> bool:
+        """Return whether a signal that was just taken went to the whole group.
+
+        If a sender signals each process in turn, the signal may still be on its way for another
+        GRACE.
+        """
+        is_known = number in self._seen
+        self._seen.discard(number)
+        if number not in _pending(self._pid):
+            return is_known
+        self._renew(number)
+        return True
+
+    def _renew(self, number: int) -> None:
+        """Start a new witness that has not seen `number`, nor other signals still pending here."""
+        old, pipe = self._pid, self._pipe
+        self._begin()
+        signal.sigtimedwait((number,), 0)  # drop one that came before the new witness
+        self._seen |= _pending(old) & signal.sigpending() - {number}
+        _end(old, pipe)
+
+    def dismiss(self) -> None:
+        """Kill the witness, which ends while other work goes on: no more signals matter."""
+        _kill(self._pid)
+
+    def close(self) -> None:
+        """End the witness. May be called twice."""
+        _end(self._pid, self._pipe)
+        self._pid, self._pipe = 0, None
+
+    def _begin(self) -> None:
+        """Start a witness. If soscope is killed, it ends with the pipe."""
+        self._pid, self._pipe = 0, None
+        program = _find()
+        if program is None:
+            return
+        try:
+            reader, self._pipe = _pipe()
+        except OSError:
+            os.close(program)
+            return  # see the class for the consequence
+        nowhere = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (1, 2)]
+        try:
+            self._pid = os.posix_spawn(
+                # Its process name is a number, so that `pkill cat` does not end it.
+                f"/proc/self/fd/{program}",
+                [_PROGRAM],
+                {},
+                file_actions=[(os.POSIX_SPAWN_DUP2, reader, 0), *nowhere],
+                setsigmask=signal.valid_signals(),
+            )
+        except OSError:
+            pass  # the same as above
+        finally:
+            os.close(reader)
+            os.close(program)
+
+
+def _find() -> int | None:
+    """Open the program. Return None if there is none."""
+    for folder in (*_FOLDERS, *filter(os.path.isabs, os.get_exec_path())):
+        try:
+            return os.open(os.path.join(folder, _PROGRAM), os.O_PATH)
+        except OSError:
+            continue  # the program may be in another folder
+    return None
+
+
+def _pipe() -> tuple[int, int]:
+    """Make a pipe. Raises OSError if too few descriptors would be left."""
+    ends = os.pipe()
+    spared: list[int] = []
+    try:
+        while len(spared) < _SPARED:
+            spared.append(os.dup(ends[0]))
+    except OSError:
+        spared += ends
+        raise
+    finally:
+        for descriptor in spared:
+            os.close(descriptor)
+    return ends
+
+
+def _kill(pid: int) -> None:
+    if pid:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # the witness was killed and reaped elsewhere
+
+
+def _end(pid: int, pipe: int | None) -> None:
+    _kill(pid)
+    if pid:
+        try:
+            os.waitpid(pid, 0)
+        except ChildProcessError:
+            pass  # another part of soscope has waited for it
+    if pipe is not None:
+        os.close(pipe)
+
+
+def _pending(pid: int) -> set[int]:
+    """Return the signals that are pending in a witness, none if the witness is gone."""
+    if not pid:
+        return set()
+    try:
+        # This call waits until a kill(2) to the group that is under way has reached all processes.
+        os.setpgid(pid, os.getpgrp())
+    except OSError:
+        pass  # the witness has ended, or the group is in another namespace
+    try:
+        fields = status.read_status(pid)
+        bits = int(fields["ShdPnd"], 16)
+    except (SoscopeError, KeyError):
+        return set()  # the witness has ended, or the kernel has no such field
+    return {number for number in range(1, 65) if bits >> (number - 1) & 1}

@@ -12,14 +12,13 @@ import os
 import time
 from _thread import get_native_id
 
-from soscope.control.exitstatus import ExitStatus
+from soscope.control.command import program_at_end
+from soscope.control.environment import ExitStatus
 from soscope.control.follow import AgentSource
-from soscope.control.lastprogram import program_at_end
 from soscope.control.outcome import EngineVerdict
 from soscope.control.program import Program
-from soscope.control.signals import ENDING, OWN_SIGNALS, PASSED_ON, Signals
+from soscope.control.signals import ENDING, GRACE, OWN_SIGNALS, PASSED_ON, Sending, Signals, Witness
 from soscope.control.tracer import Tracer
-from soscope.control.witness import GRACE, Sending, Witness
 from soscope.entry import ptrace
 from soscope.errors import SoscopeError
 from soscope.proc import status
@@ -328,9 +327,9 @@ class Target:
         """Stop soscope as the target has stopped, so that the shell which started it notices.
 
         Without a terminal there is no such shell, and no process that would continue soscope. If
-        only the target is continued, that wakes soscope, too (see `wake`).
+        only the target is continued, that wakes soscope, too (see `signals`).
         """
-        from soscope.control import wake  # late: most targets never stop
+        from soscope.control import signals  # late: most targets never stop
 
         number = self._tracer.job_stop
         self._tracer.job_stop = 0
@@ -342,12 +341,12 @@ class Target:
         if is_news:
             self._tracer.job_stop = number  # there may be more events
             return
-        child = wake.watch(self.pid)
+        child = signals.watch(self.pid)
         os.kill(os.getpid(), number)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (number,))  # SIGTSTP stops soscope here
         if number == signal.SIGTSTP:
             signal.pthread_sigmask(signal.SIG_BLOCK, (number,))
-        if wake.was_woken(child):
+        if signals.was_woken(child):
             return
         # `fg` continues the whole process group, but `kill -CONT` only soscope.
         if not self._take_events() and self._target_is_stopped():

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handle every stop of every thread under observation.
+"""What to do at every stop of every thread under observation.
 
-Each wait status is handled on its own, and nothing here waits for one thread, which may itself
-wait for another one. If a thread vanishes meanwhile (SIGKILL), requests fail with ESRCH. That is
-no error, because the next wait status reports its end.
+Each wait status is handled alone, and nothing here waits for one thread while another may be the
+one that it waits for.
 """
 
 from __future__ import annotations
@@ -11,16 +10,14 @@ from __future__ import annotations
 import os
 import time
 
-from soscope.control import preload, rivalry
+from soscope.control import environment
 from soscope.control.command import may_gain_privileges, text_in
 from soscope.control.cost import END, START, STOPS
-from soscope.control.events import SessionEvents
-from soscope.control.exitstatus import ExitStatus
-from soscope.control.follow import AgentSource
-from soscope.control.program import Program
-from soscope.control.stops import StopServer
-from soscope.control.task import Task, TaskMoment
+from soscope.control.environment import ExitStatus
+from soscope.control.follow import AgentSource, StopServer
+from soscope.control.program import Program, SessionEvents, Task, TaskMoment
 from soscope.entry import ptrace
+from soscope.entry.agent import put_in as rival
 from soscope.entry.agent.put_in import PutIn
 from soscope.entry.stop.tracee import Faulted, Gone, Tracee
 from soscope.errors import SoscopeError
@@ -32,6 +29,50 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
+
+
+# Do not trace programs that need ptrace themselves: a process can have only one tracer.
+
+LEAKS_FOLLOWED = (
+    "neither its signals nor its children are seen, because its leak check needs ptrace itself: "
+    "ASAN_OPTIONS=detect_leaks=0 (LSAN_OPTIONS for -fsanitize=leak) has it followed"
+)
+LEAKS = "its signals are not shown, because its leak check needs ptrace itself"
+TRACES_FOLLOWED = "what it starts it cannot trace, because -f does, and nobody else can trace it"
+TRACES = "its signals are not shown, because it uses ptrace itself"
+
+
+def leaves(program: Program, put_in: PutIn, *, follow: bool) -> bool:
+    """Return whether a program must not be traced, and note the consequences in the program.
+
+    A program with a leak check is never traced, because a failing leak check changes its exit
+    status. Many programs import ptrace and hardly ever call it. They are traced if the user asked
+    to follow children.
+    """
+    try:
+        need = put_in.rival()
+    except OSError:
+        return False  # the process was killed
+    if need is None:
+        return False
+    if need == rival.CHECKS_LEAKS:
+        _note(program, LEAKS_FOLLOWED if follow else LEAKS)
+        if program.block is not None:
+            program.block.flags &= ~layout.FLAG_FOLLOW  # children of the program record nothing
+        return True
+    _note(program, TRACES_FOLLOWED if follow else TRACES)
+    return not follow
+
+
+def _note(program: Program, text: str) -> None:
+    program.note = f"{program.note}; {text}" if program.note else text
+
+
+# Handle every stop of every thread under observation.
+#
+# Each wait status is handled on its own, and nothing here waits for one thread, which may itself
+# wait for another one. If a thread vanishes meanwhile (SIGKILL), requests fail with ESRCH. That is
+# no error, because the next wait status reports its end.
 
 STOP_SIGNALS = frozenset((signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU))
 _FOLLOW = ptrace.O_TRACEFORK | ptrace.O_TRACEVFORK | ptrace.O_TRACECLONE
@@ -259,7 +300,7 @@ class Tracer:
         if program.preloaded and block is not None and block.state == layout.STATE_NEW:
             program.block = None
             program.note = None
-            program.reason = f"{program.preloaded}; {preload.NOT_STARTED}"
+            program.reason = f"{program.preloaded}; {environment.NOT_STARTED}"
 
     # ---- new threads and processes ----
 
@@ -383,7 +424,7 @@ class Tracer:
         except Refused as refused:
             self._refuse(task, refused.reason)
         program.marks = put_in.marks
-        is_left = self._stay and rivalry.leaves(program, put_in, follow=self._follow)
+        is_left = self._stay and leaves(program, put_in, follow=self._follow)
         put_in.tracee.close()
         task.put_in = None
         self._announce(task)

@@ -10,13 +10,12 @@ import os
 import time
 from collections.abc import Sequence
 
+from soscope.control.attach import Visited
 from soscope.control.command import reason_without_agent
-from soscope.control.events import SessionEvents
-from soscope.control.instrument import Instrument
-from soscope.control.program import Program
+from soscope.control.program import Program, SessionEvents
+from soscope.control.settings import Instrument
 from soscope.control.signals import Signals
 from soscope.control.tracer import tell_inner_pid
-from soscope.control.visited import Visited
 from soscope.errors import NoSuchProcess, SoscopeError
 from soscope.proc import rights, status
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.control.costwords import time_text
+from soscope.control.cost import time_text
 from soscope.model.call import Delays
 from soscope.report.words import plural
 

@@ -14,9 +14,8 @@ import os
 import sys
 
 from soscope.cli.exits import end, leave
-from soscope.control.events import SessionEvents
 from soscope.control.launch import launch
-from soscope.control.program import Program
+from soscope.control.program import Program, SessionEvents
 from soscope.errors import SoscopeError
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock

@@ -17,10 +17,9 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from soscope.control.instrument import Instrument
 from soscope.control.outcome import ProgramOutcome
 from soscope.control.session import Session
-from soscope.control.settings import SessionSettings
+from soscope.control.settings import Instrument, SessionSettings
 from soscope.instruments.prof.instrumented import InstrumentedCode
 from soscope.instruments.prof.model import MODE_LOG
 from soscope.instruments.prof.reported import unpack

@@ -15,7 +15,7 @@ from tests.support.time.patience import limit
 
 SHORT = """\
 import os, sys
-from soscope.control import takeout, turns
+from soscope.control import takeout, attach as turns
 
 def counted(work, path):
     def count(*arguments):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from soscope.control.command import Command, launch_error
-from soscope.control.exitstatus import ExitStatus
+from soscope.control.environment import ExitStatus
 from soscope.errors import LaunchError
 from soscope.proc import status
 from tests.support.files.elfwriter import Writer, sample

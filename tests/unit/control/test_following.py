@@ -8,10 +8,8 @@ import os
 import select
 
 from soscope.control import helper
-from soscope.control.events import SessionEvents
-from soscope.control.following import Following
-from soscope.control.helper import Packets
-from soscope.control.program import Program
+from soscope.control.helper import Following, Packets
+from soscope.control.program import Program, SessionEvents
 from tests.support.time.patience import limit, until
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from soscope.control.remote.checked import CheckedWatch
+from soscope.control.qemu.watches import CheckedWatch
 
 
 class Watch:

@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from soscope.control.remote.constants import AS_HERE, Constants
+from soscope.control.breakpoints.layouts import AS_HERE, Constants
 from soscope.entry.remote.isa import convention_of
 from soscope.model.arch import arch_named
 

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from soscope.control.remote.held.guard import Guard
+from soscope.control.gdbserver.guard import Guard
 from tests.support.time.patience import limit
 
 _READ = 256  # bytes that gdb_handlesig() of qemu 7.2 reads at once

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.control.remote.interrupted import InterruptedPoints
+from soscope.control.breakpoints.images import InterruptedPoints
 
 
 def test_a_point_is_dealt_with_once() -> None:

@@ -6,10 +6,8 @@ from __future__ import annotations
 import struct
 
 from soscope.binfmt.elf.reader import Encoding
-from soscope.control.breakpoints.layouts import Planner, Relaying
-from soscope.control.breakpoints.values import PassedArguments
-from soscope.control.remote.kinds import kinds_of
-from soscope.control.remote.led import Led
+from soscope.control.breakpoints.layouts import Planner, Relaying, kinds_of
+from soscope.control.breakpoints.values import Led, PassedArguments
 from soscope.entry.remote.isa import layouts
 from soscope.prototypes import compiled
 

@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import pytest
 
-from soscope.control.remote import longdoubles
-from soscope.control.remote.kinds import DOUBLE, LONGEST, WIDE, WORD, kinds_of_format
+from soscope.control.breakpoints import values
+from soscope.control.breakpoints.layouts import DOUBLE, LONGEST, WIDE, WORD, kinds_of_format
 from soscope.prototypes import formats
 
 DOUBLES = [0.0, -0.0, 1.0, -1.5, 0.1, 1e300, -5e-324, 2.2250738585072014e-308, float("inf")]
@@ -39,29 +39,29 @@ def _quad(value: Fraction) -> bytes:
 @pytest.mark.parametrize("value", DOUBLES)
 def test_doubles_are_what_the_compiler_makes_of_them(value: float) -> None:
     data = struct.pack("<d", value)
-    assert longdoubles.from_double(data) == _own(value)
-    assert longdoubles.from_pair(data, bytes(8)) == _own(value)
+    assert values.from_double(data) == _own(value)
+    assert values.from_pair(data, bytes(8)) == _own(value)
 
 
 def test_not_a_number_stays_one() -> None:
-    low, high = longdoubles.from_double(struct.pack("<d", float("nan")))
+    low, high = values.from_double(struct.pack("<d", float("nan")))
     assert high & 0x7FFF == 0x7FFF
     assert low << 1 & (1 << 64) - 1
-    low, high = longdoubles.from_quad((0xFFFF << 112 | 1 << 111).to_bytes(16, "little"))
+    low, high = values.from_quad((0xFFFF << 112 | 1 << 111).to_bytes(16, "little"))
     assert (high, low >> 62) == (0xFFFF, 3)
 
 
 @pytest.mark.parametrize("value", [Fraction(1, 3), Fraction(10) ** 4000, Fraction(2) ** 80 + 1])
 def test_quads_become_the_nearest(value: Fraction) -> None:
-    found = _value(longdoubles.from_quad(_quad(value)))
+    found = _value(values.from_quad(_quad(value)))
     assert abs(found - value) * 2**64 <= value
 
 
 def test_a_pair_keeps_what_one_double_has_not() -> None:
     big, small = 1.0, 2.0**-60
-    words = longdoubles.from_pair(struct.pack("<d", big), struct.pack("<d", small))
+    words = values.from_pair(struct.pack("<d", big), struct.pack("<d", small))
     assert _value(words) == Fraction(big) + Fraction(small)
-    words = longdoubles.from_pair(struct.pack("<d", -big), struct.pack("<d", small))
+    words = values.from_pair(struct.pack("<d", -big), struct.pack("<d", small))
     assert _value(words) == -Fraction(big) + Fraction(small)
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.control.remote.threads import LateStops
+from soscope.control.qemu.engine import LateStops
 
 
 def test_a_stop_is_late_once() -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from soscope.control.room import Room
+from soscope.control.blocks import Room
 from soscope.wire import layout
 
 

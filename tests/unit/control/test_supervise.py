@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from soscope.control import supervise
-from soscope.control.witness import Sending
+from soscope.control.signals import Sending
 
 TARGET = 4194305  # above what the kernel gives as a pid
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from soscope.control.task import TaskMoment
+from soscope.control.program import TaskMoment
 
 
 @pytest.mark.parametrize(

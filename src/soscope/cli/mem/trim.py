@@ -14,7 +14,7 @@ def run(invocation: Invocation) -> int:
 
     # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
-    from soscope.control.trim import trim
+    from soscope.control.interpreter import trim
     from soscope.report.mem.trim import document, text
 
     trimmed = trim(options.pid)

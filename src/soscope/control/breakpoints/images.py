@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images of an emulated program: the file of each, and its slots for function calls."""
+"""Images of a program that is traced by breakpoints: memory, slots, errno, repeated points."""
 
 from __future__ import annotations
 
@@ -9,19 +9,210 @@ from typing import NamedTuple
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.filemap import Relocations, is_bound_now
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.reader import Encoding
 from soscope.binfmt.elf.sections import Sections, relative_words
 from soscope.binfmt.elf.slots import entries, symbols_of, tables
 from soscope.binfmt.elf.symbols.imports import Names
+from soscope.binfmt.elf.symbols.lookup import Name
 from soscope.binfmt.isa import part
-from soscope.binfmt.source import BufferSource
-from soscope.errors import FormatError
+from soscope.binfmt.source import BufferSource, ByteSource
+from soscope.entry.remote.convention import Convention
+from soscope.errors import FormatError, RemoteError
 from soscope.live.images.linkmaps import Linked
 from soscope.model.arch import Arch
+from soscope.proc import maps
+from soscope.proc.memory import ProcessMemory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.entry.remote.stub import WordMemory
+    from soscope.entry.remote.stub import StoppedThread, WordMemory
 
+
+# Find where the C library of an emulated program keeps errno, without a call into it.
+#
+# glibc reaches its own thread-local variables by GOT words that hold their offset from the thread
+# pointer. The file tells which variable of the TLS block such a word is for, and the offset of
+# `errno` in that block. The value of the word in the program's memory tells where the block is.
+
+_SIZE = 4  # bytes
+
+
+class ErrnoPlace:
+    """errno of the stopped thread. `is_known` is set when `find` has seen the C library.
+
+    `thread` is the number of that thread, used if no register holds its thread pointer.
+    """
+
+    __slots__ = ("_convention", "_distance", "_memory", "_pointers", "_stub", "is_known", "thread")
+
+    def __init__(self, stub: StoppedThread, memory: WordMemory, convention: Convention) -> None:
+        self._stub = stub
+        self._memory = memory
+        self._convention = convention
+        self._distance = 0
+        self._pointers: dict[int, int] = {}  # thread pointers by thread
+        self.thread = 0
+        self.is_known = False
+
+    def find(self, elf: ElfImage, load_bias: int) -> None:
+        """Look for errno in an image that is relocated already. Raises FormatError."""
+        if self.is_known or not all(
+            name in self._stub.registers for name in self._convention.thread
+        ):
+            return
+        at = _offset(elf)
+        if at is None:
+            return
+        word = _word(elf)
+        if word is not None:
+            vaddr, offset = word
+            self._distance = self._memory.word(vaddr + load_bias) - offset + at
+            self.is_known = True
+
+    def know(self, other: ErrnoPlace) -> None:
+        """Take over the address of errno from the process that has forked this one."""
+        self._distance, self.is_known = other._distance, other.is_known
+
+    def learn(self) -> None:
+        """Store the thread pointer, which soscope's code has put into a register at this place."""
+        self._pointers[self.thread] = self._stub.get(self._convention.thread_at_call)
+
+    def read(self) -> int:
+        """Return the value of errno, 0 if its place is not known."""
+        if not self.is_known:
+            return 0
+        bits = self._memory.coding.bits
+        registers = self._convention.thread
+        pointer = 0
+        if self._convention.thread_at_call:
+            pointer = self._pointers.get(self.thread, 0)
+            if not pointer:
+                return 0
+        for name in registers:
+            pointer = pointer << bits // len(registers) | self._stub.get(name)
+        addr = pointer + self._distance & (1 << bits) - 1
+        data = self._memory.read(addr, _SIZE)
+        value = int.from_bytes(data, "little" if self._memory.coding.order == "<" else "big")
+        for first, count, here in self._convention.errnos:
+            if first <= value < first + count:
+                return here + value - first
+        return value
+
+
+def _offset(elf: ElfImage) -> int | None:
+    """Return the offset of errno in an image's TLS block, None if the image does not define it."""
+    for entry in elf.symbols.named(Name(b"errno")):
+        if entry.type == c.STT_TLS and entry.section != c.SHN_UNDEF:
+            return entry.value
+    return None
+
+
+def _word(elf: ElfImage) -> tuple[int, int] | None:
+    """Return a GOT word for a thread-local variable: its link-time address, and the variable.
+
+    The variable is given by its offset in the TLS block. Return None if there is no such word.
+    """
+    arch = elf.header.arch if elf.header is not None else None
+    kind = arch.relocations.tpoff if arch is not None else 0
+    if not kind:
+        return None
+    coding = elf.encoding
+    every = 0xFFFF_FFFF if coding.bits == 64 else 0xFF
+    for table in tables(elf):
+        has_addend = table[2]
+        layout = coding.rela if has_addend else coding.rel
+        for fields in layout.iter_unpack(entries(elf, table, (kind,))[0]):
+            if fields[1] != kind & every:  # of another type, or for a symbol
+                continue
+            if has_addend:
+                return fields[0], fields[2]
+            return fields[0], coding.word.unpack(elf.read(fields[0], coding.word.size, ".got"))[0]
+    return None
+
+
+# The memory of an emulated program, which lies in its emulator's at a fixed distance.
+
+_RESERVED = "---"  # reserved by an emulator for 32-bit programs
+
+
+class GuestMemory(ByteSource):
+    """Reads and writes the memory, whatever access the program itself has to its pages.
+
+    `base` is the host's address of the program's address 0.
+    """
+
+    __slots__ = ("_descriptor", "_memory", "base", "coding", "pid")
+
+    def __init__(self, pid: int, coding: Encoding, base: int) -> None:
+        """Open the memory of the emulator's process. Raises RemoteError if that is not allowed."""
+        super().__init__(f"the program in process {pid}")
+        self.pid = pid
+        self.coding = coding
+        self.base = base
+        try:
+            self._memory = ProcessMemory(pid)
+            self._descriptor = os.open(f"/proc/{pid}/mem", os.O_WRONLY | os.O_CLOEXEC)
+        except OSError as error:
+            reason = (error.strerror or "").lower()
+            raise RemoteError(
+                f"the emulator's memory cannot be opened: {reason}",
+                hint="as for ptrace(2): /proc/sys/kernel/yama/ptrace_scope must be 0 or 1",
+            ) from error
+
+    def close(self) -> None:
+        """Close the memory. May be called twice."""
+        self._memory.close()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return up to `size` bytes at the program's address `offset`."""
+        if offset < 0:
+            return b""
+        return self._memory.read(self.base + offset, size)
+
+    def word(self, addr: int) -> int:
+        """Return a word of the program, 0 if no memory is mapped there."""
+        word = self.coding.word
+        data = self.read(addr, word.size)
+        return int(word.unpack(data)[0]) if len(data) == word.size else 0
+
+    def write_word(self, addr: int, value: int) -> bool:
+        """Set a word of the program. Return whether that succeeded."""
+        mask = (1 << self.coding.bits) - 1
+        return self.write(addr, self.coding.word.pack(value & mask))
+
+    def write(self, addr: int, data: bytes) -> bool:
+        """Write some bytes. Return whether that succeeded."""
+        try:
+            return os.pwrite(self._descriptor, data, self.base + addr) == len(data)
+        except OSError:
+            return False  # nothing is mapped there
+
+    def is_free(self, start: int, end: int) -> bool:
+        """Return whether nothing can be read at the program's addresses [start, end)."""
+        first, last = self.base + start, self.base + end
+        return all(
+            each.end <= first or each.start >= last or each.flags.startswith(_RESERVED)
+            for each in maps.read(self.pid)
+        )
+
+
+def base_of(pid: int, file: str, addr: int) -> int:
+    """Return the host's address of the program's address 0.
+
+    `addr` is the program's address of the beginning of `file`. Raises RemoteError if the emulator
+    has not mapped the file.
+    """
+    wanted = os.stat(file).st_ino
+    starts = [each.start for each in maps.read(pid) if not each.offset and each.inode == wanted]
+    if not starts:
+        raise RemoteError(f"{file} is not in the emulator's memory")
+    return min(starts) - addr
+
+
+# Images of an emulated program: the file of each, and its slots for function calls.
 
 _LOCAL_ENTRY = 5  # ELFv2: bits of st_other with the local entry's distance
 _GOT = (".got", ".toc")
@@ -278,3 +469,42 @@ def _is_got(sections: Sections, vaddr: int) -> bool:
     """Return whether a word is in the GOT, so that it is no other pointer to a function."""
     section = sections.containing(vaddr)
     return section is not None and section.name.startswith(_GOT)
+
+
+# Breakpoints that a thread meets twice, because a signal came before their instruction ran.
+
+
+class InterruptedPoints:
+    """The breakpoints that were handled already, for threads that are in a signal handler.
+
+    A handler may meet the same breakpoint further down the stack, which is another call. If a
+    handler never returns, its breakpoint remains here until the thread is found elsewhere, as far
+    up the stack.
+    """
+
+    __slots__ = ("_places",)
+
+    def __init__(self) -> None:
+        self._places: dict[int, list[tuple[int, int]]] = {}
+
+    def leave(self, thread: int, pc: int, sp: int) -> None:
+        """Note that a signal comes before the instruction at a breakpoint has run."""
+        self._places.setdefault(thread, []).append((pc, sp))
+
+    def comes_back(self, thread: int, pc: int, sp: int) -> bool:
+        """Return whether a thread is at a breakpoint that was handled already."""
+        places = self._places.get(thread)
+        while places and places[-1][1] <= sp:
+            if places.pop() == (pc, sp):
+                return True
+        return False
+
+    def inherit(self, other: InterruptedPoints, creator: int, thread: int) -> None:
+        """Copy the entries of the creating thread to the first thread of its child."""
+        places = other._places.get(creator)
+        if places:
+            self._places[thread] = list(places)
+
+    def forget(self, thread: int) -> None:
+        """Drop the data of a thread that has ended."""
+        self._places.pop(thread, None)

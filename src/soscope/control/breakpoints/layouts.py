@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert memory that pointers lead to from a machine's layout to x86-64's.
-
-Recordings and prototypes only know x86-64's layout. A plan tells how many bytes are read for a
-number of bytes of x86-64's layout, and how they are converted. If the layout of a type is not
-known, there is no plan, and the pointer is shown as an address.
-"""
+"""Layouts of other machines' values, and how these are laid out again as x86-64 would have them."""
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 from soscope.binfmt.elf.reader import Encoding
-from soscope.control.remote.constants import AS_HERE, Constants
-from soscope.prototypes import compiled
-from soscope.prototypes.describe import Leaf, is_wide, leaves_of
+from soscope.entry.remote.convention import (
+    COMPLEX_POINTER,
+    COMPLEX_RECORD,
+    COMPLEX_SPLIT,
+    COMPLEX_UNKNOWN,
+    COMPLEX_WORDS,
+    Convention,
+)
+from soscope.prototypes import compiled, describe, formats
+from soscope.prototypes.describe import Leaf, is_whole, leaves_of
+from soscope.prototypes.describe import is_wide as is_wide_type
 from soscope.prototypes.show import holds
 
 TYPE_CHECKING = False
@@ -24,6 +28,53 @@ if TYPE_CHECKING:
     Order = Literal["little", "big"]
     Turn: TypeAlias = "Callable[[bytes], bytes]"
 
+
+# Convert constants whose values on a machine differ from x86-64's, which recordings use.
+
+SIGNAL = "signal"  # name of the set of signal numbers
+
+
+class Constants:
+    """The sets of one machine: `flags` and `values` of its convention, by the set's name."""
+
+    __slots__ = ("_flags", "_values")
+
+    def __init__(self, flags: dict[str, dict[int, int]], values: dict[str, dict[int, int]]) -> None:
+        self._flags = flags
+        self._values = values
+
+    def has(self, name: str) -> bool:
+        """Return whether any constant of a set has another value."""
+        return name in self._flags or name in self._values
+
+    def meant(self, name: str, value: int) -> int:
+        """Return x86-64's value of a constant, which belongs to the set `name`."""
+        values, flags = self._values.get(name, {}), self._flags.get(name, {})
+        if value in values:
+            return values[value]
+        there = sum(meant for bit, meant in flags.items() if value & bit)
+        return value & ~sum(flags) | there
+
+    def signals(self, mask: int) -> int:
+        """Return x86-64's bits for a set of signals, one bit for each."""
+        values = self._values.get(SIGNAL)
+        if not values:
+            return mask
+        there = 0
+        for bit in range(mask.bit_length()):
+            if mask >> bit & 1:
+                there |= 1 << values.get(bit + 1, bit + 1) - 1
+        return there
+
+
+AS_HERE = Constants({}, {})
+
+
+# Convert memory that pointers lead to from a machine's layout to x86-64's.
+#
+# Recordings and prototypes only know x86-64's layout. A plan tells how many bytes are read for a
+# number of bytes of x86-64's layout, and how they are converted. If the layout of a type is not
+# known, there is no plan, and the pointer is shown as an address.
 
 _HALF, _SIGNAL_WORDS = 4, 8  # bytes
 _SIGNALS = (1 << 8 * _SIGNAL_WORDS) - 1
@@ -121,7 +172,12 @@ class Planner:
         ):
             return None
         there = size
-        if size == 8 and self._coding.bits == 32 and how != compiled.SHOW_FLOAT and not is_wide(of):
+        if (
+            size == 8
+            and self._coding.bits == 32
+            and how != compiled.SHOW_FLOAT
+            and not is_wide_type(of)
+        ):
             there = _HALF
         return Relaying(size, there, partial(self._integer, show=show))
 
@@ -278,3 +334,293 @@ class Planner:
 
 def _socket(data: bytes) -> bytes:
     return data[:_FAMILY][::-1] + data[_FAMILY:]
+
+
+# Values passed or returned by value: where x86-64 and the machine have each part.
+#
+# These are structures, unions and complex numbers.
+
+_EIGHT = 8
+_MIXED = 2  # fields that RISC-V passes separately
+_RESULT_AT = {
+    0: 0,
+    1: 8,
+    compiled.SECOND_FLOAT: 16,
+    compiled.SECOND_FLOAT + 1: 24,
+}  # offsets in OP_RESULT
+_ANY = -1
+_COMPLEX = (8, 16)  # bytes; complex long doubles have other sizes
+
+
+class Number:
+    """A field: its offset and size on the machine, and whether it is a floating-point number."""
+
+    __slots__ = ("at", "is_float", "size")
+
+    def __init__(self, at: int, size: int, *, is_float: bool) -> None:
+        self.at = at
+        self.size = size
+        self.is_float = is_float
+
+
+class PassedRecord:
+    """One structure passed by value. `size` is its size on the machine.
+
+    `numbers` are its fields, each offset once. `is_apart` is set if each field is passed
+    separately while registers are free, and `is_split` if each field is always an argument of its
+    own. `returns_apart` is set if its fields are returned in separate registers. `is_by_address`
+    is set if its address is passed instead. `has_hidden` is set for a result whose address the
+    caller passes.
+    """
+
+    __slots__ = (
+        "alignment",
+        "has_hidden",
+        "is_apart",
+        "is_by_address",
+        "is_split",
+        "numbers",
+        "place",
+        "places",
+        "plan",
+        "returns_apart",
+        "size",
+    )
+
+    def __init__(
+        self,
+        of: compiled.ArgumentRow,
+        plan: Relaying,
+        numbers: list[Number],
+        convention: Convention,
+        *,
+        is_union: bool = False,
+    ) -> None:
+        """`is_union` is set if several fields lie at one offset."""
+        self.plan = plan
+        self.size = plan.there
+        self.numbers = numbers
+        self.alignment = max(number.size for number in numbers)
+        self.place = of[1]
+        self.places: list[int] = []
+        if self.place in (compiled.PLACE_REGISTERS, compiled.PLACE_RESULT):
+            self.places = compiled.unpacked(of[2], plan.here)
+        rules = convention.records
+        may_be_apart = not is_union or rules.has_unions
+        self.is_apart = may_be_apart and self._is_apart(rules.numbers, is_mixed=rules.is_mixed)
+        self.is_split = False
+        self.returns_apart = self.is_apart
+        by_value = rules.most == _ANY or self.size <= rules.most
+        if rules.sizes and self.size not in rules.sizes:
+            by_value = False
+        self.is_by_address = not by_value and not self.is_apart
+        self.has_hidden = self.size > rules.result_most and not (
+            rules.result_most and self.is_apart
+        )
+
+    def _is_apart(self, most: int, *, is_mixed: bool) -> bool:
+        floats = [number for number in self.numbers if number.is_float]
+        if is_mixed:
+            return bool(floats) and len(self.numbers) <= _MIXED
+        is_alike = len(floats) == len(self.numbers) and len({each.size for each in floats}) == 1
+        return is_alike and len(floats) <= most
+
+    def as_kept(self, data: bytes) -> bytes:
+        """Return the bytes of OP_RESULT, x86-64's registers, from the bytes of a result."""
+        turned = self.plan.turned(data)
+        if self.place == compiled.PLACE_MEMORY:
+            return turned
+        kept = bytearray(4 * _EIGHT)
+        for number, code in enumerate(self.places):
+            piece = turned[number * _EIGHT : (number + 1) * _EIGHT]
+            at = _RESULT_AT[code]
+            kept[at : at + len(piece)] = piece
+        return bytes(kept)
+
+
+class PassedComplex(PassedRecord):
+    """A complex number passed by value: two numbers of one size."""
+
+    __slots__ = ()
+
+    def __init__(self, of: compiled.ArgumentRow, plan: Relaying, convention: Convention) -> None:
+        half = of[3][1] // 2
+        numbers = [Number(at, half, is_float=True) for at in (0, half)]
+        super().__init__(of, plan, numbers, convention)
+        if of[1] == compiled.PLACE_FLOAT:
+            self.places = [compiled.SECOND_FLOAT]
+        how = convention.complex
+        if how == COMPLEX_RECORD:
+            return
+        self.is_split = how == COMPLEX_SPLIT
+        self.is_by_address = how == COMPLEX_POINTER
+        has_floats = bool(convention.floats)
+        self.is_apart = False
+        self.returns_apart = self.is_split or (how == COMPLEX_WORDS and has_floats)
+        self.has_hidden = self.is_by_address or (not has_floats and self.size > _EIGHT)
+
+
+class ClassedRecord(PassedRecord):
+    """A structure passed by the classes of x86-64's psABI, whatever its fields are.
+
+    `places` are registers as prototype rows number them. It is empty if the structure is in
+    memory. `index` is then its place on the stack, in words.
+    """
+
+    __slots__ = ("index",)
+
+    def __init__(self, of: compiled.ArgumentRow, size: int) -> None:
+        self.plan = AS_IT_IS
+        self.size = size
+        self.numbers = []
+        self.alignment = _EIGHT
+        self.is_apart = self.is_by_address = self.is_split = self.returns_apart = False
+        self.place, self.index = of[1], of[2]
+        self.has_hidden = self.place == compiled.PLACE_MEMORY
+        self.places = []
+        if self.place == compiled.PLACE_INT:
+            self.places = [self.index]
+        elif self.place in (compiled.PLACE_REGISTERS, compiled.PLACE_RESULT):
+            self.places = compiled.unpacked(self.index, size)
+
+
+def _classed(of: compiled.ArgumentRow) -> ClassedRecord | None:
+    """Return how x86-64 passes a value, None if x87 registers are involved."""
+    made = ClassedRecord(of, of[3][1])
+    is_there = made.places or made.place in (compiled.PLACE_STACK, compiled.PLACE_MEMORY)
+    return None if compiled.SECOND_X87 in made.places or not is_there else made
+
+
+def record_of(
+    of: compiled.ArgumentRow, planner: Planner, structs: compiled.Structs, convention: Convention
+) -> PassedRecord | None:
+    """Return how a structure or complex number is passed or returned, None if it is not known."""
+    how, here, _, name = of[3]
+    if convention.records.by_class:
+        return _classed(of)
+    if how == compiled.SHOW_COMPLEX:
+        if convention.complex == COMPLEX_UNKNOWN or here not in _COMPLEX:
+            return None
+        return PassedComplex(of, planner.numbers(here, 2), convention)
+    leaves = leaves_of(name, structs)
+    if not leaves or not is_whole(name, structs):
+        return None
+    if any(leaf.show[0] in (compiled.SHOW_TEXT, compiled.SHOW_SIGNALS) for leaf in leaves):
+        return None
+    places = planner.places(name, here, leaves)
+    plan = planner.structure(name, here, structs)
+    if places is None or plan is None:
+        return None
+    numbers: dict[int, Number] = {}
+    is_union = False
+    for leaf, (at, size) in zip(leaves, places[1], strict=True):
+        is_float = leaf.show[0] == compiled.SHOW_FLOAT
+        is_union |= any(
+            at < each.at + each.size and each.at < at + size for each in numbers.values()
+        )
+        first = numbers.get(at)
+        if first is None:
+            numbers[at] = Number(at, size, is_float=is_float)
+        else:
+            # An offset that other fields share is no floating-point number.
+            first.is_float &= is_float and first.size == size
+            first.size = max(first.size, size)
+    of_each = sorted(numbers.values(), key=lambda each: each.at)
+    return PassedRecord(of, plan, of_each, convention, is_union=is_union)
+
+
+# The kinds of arguments and results, which tell how each of them is read.
+
+Kind = str | PassedRecord
+# SIGNED is a word whose sign counts. WIDE is an integer of 64 bits on any machine.
+WORD, SIGNED, WIDE, DOUBLE, SINGLE, LONGEST = (
+    "word",
+    "signed",
+    "wide",
+    "double",
+    "single",
+    "long double",
+)
+_SIMPLE = (compiled.PLACE_INT, compiled.PLACE_FLOAT, compiled.PLACE_STACK)
+_WIDE_NUMBERS = (b"ll", b"q", b"L", b"j")  # modifiers for 64 bits on any machine
+_CONVERSION = re.compile(rb"%[-+ #0'I]*(\*|\d+)?(?:\.(\*|\d*))?(hh|h|ll|l|q|L|j|z|Z|t)?([a-zA-Z%])")
+
+
+def kinds_of(
+    arguments: tuple[compiled.ArgumentRow, ...],
+    record_of: Callable[[compiled.ArgumentRow], PassedRecord | None],
+) -> list[Kind] | None:
+    """Return the kinds of arguments, or None if one is passed in an unknown way."""
+    kinds: list[Kind] = []
+    for argument in arguments:
+        place, (how, size, _, _) = argument[1], argument[3]
+        if how == compiled.SHOW_LONG_DOUBLE:
+            kinds.append(LONGEST)
+        elif how in (compiled.SHOW_STRUCT, compiled.SHOW_COMPLEX):
+            record = record_of(argument)
+            if record is None:
+                return None
+            kinds.append(record)
+        elif place not in _SIMPLE or size > _EIGHT:
+            return None
+        elif how == compiled.SHOW_FLOAT or place == compiled.PLACE_FLOAT:
+            kinds.append(SINGLE if size == _EIGHT // 2 else DOUBLE)
+        else:
+            kinds.append(kind_of_word(argument))
+    return kinds
+
+
+def kind_of_result(result: compiled.ArgumentRow) -> str:
+    """Return the kind of a result. It is WORD if no register holds the whole result."""
+    if result[3][0] == compiled.SHOW_LONG_DOUBLE:
+        return LONGEST
+    if result[1] == compiled.PLACE_FLOAT:
+        return SINGLE if result[3][1] == _EIGHT // 2 else DOUBLE
+    return kind_of_word(result) if result[1] == compiled.PLACE_INT else WORD
+
+
+def kind_of_word(argument: compiled.ArgumentRow) -> str:
+    """Return WORD, SIGNED or WIDE for an integer or a pointer."""
+    _, size, is_signed, _ = argument[3]
+    if size == _EIGHT and not argument[0].endswith("*"):
+        if describe.is_wide(argument[0]):
+            return WIDE
+        if is_signed:
+            return SIGNED
+    return WORD
+
+
+def kinds_of_format(taken: list[formats.Taken], text: bytes) -> list[Kind]:
+    """Return the kinds of the arguments of a format, up to the first one that is not known.
+
+    The types of the arguments do not tell whether they are wide on any machine, but the format
+    does.
+    """
+    wide = _wide_numbers(text)
+    if len(wide) != len(taken):  # there are numbered arguments
+        first = text.find(b"$")
+        if first >= 0:
+            return []
+        wide = [False] * len(taken)
+    kinds: list[Kind] = []
+    for is_wide, (_, (how, size, is_signed, _), *_) in zip(wide, taken, strict=True):
+        if how == compiled.SHOW_LONG_DOUBLE:
+            kinds.append(LONGEST)
+        elif how == compiled.SHOW_FLOAT:
+            kinds.append(DOUBLE)
+        elif is_wide:
+            kinds.append(WIDE)
+        else:
+            kinds.append(SIGNED if is_signed and size == _EIGHT else WORD)
+    return kinds
+
+
+def _wide_numbers(text: bytes) -> list[bool]:
+    """Return for each argument of a format whether it is a wide integer."""
+    wide = []
+    for width, precision, size, letter in _CONVERSION.findall(text):
+        if letter in (b"%", b"m"):
+            continue
+        wide += [False] * ((width == b"*") + (precision == b"*"))
+        wide.append(size in _WIDE_NUMBERS and letter in b"diouxX")
+    return wide

@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read arguments as the architecture passes them, and store them as x86-64 would pass them.
-
-Recordings and prototypes only know the x86-64 convention. So the arguments of a call are read
-value by value, in order, and put where x86-64 would have the same value: in one of six words, one
-of eight floating-point numbers, or on the stack.
-"""
+"""Arguments and results as an architecture passes them, written down as x86-64 would pass them."""
 
 from __future__ import annotations
 
-from soscope.control.remote import longdoubles
-from soscope.control.remote.floats import as_single, float_register, whole_register
-from soscope.control.remote.kinds import LONGEST, SIGNED, SINGLE, WIDE, WORD, Kind
-from soscope.control.remote.records import ClassedRecord, PassedRecord
+import math
+import struct
+from math import ldexp
+
+from soscope.control.breakpoints.layouts import (
+    AS_IT_IS,
+    LONGEST,
+    SIGNED,
+    SINGLE,
+    WIDE,
+    WORD,
+    ClassedRecord,
+    Kind,
+    PassedRecord,
+    Planner,
+    Relaying,
+)
 from soscope.entry.remote.convention import (
     LONG_DOUBLE_PAIR,
     LONG_DOUBLE_POINTER,
@@ -20,14 +28,290 @@ from soscope.entry.remote.convention import (
     WORDS_BY_PLACE,
     Convention,
 )
+from soscope.model.call import RESULT_ITEM
+from soscope.proc import maps
+from soscope.proc.memory import ProcessMemory
 from soscope.prototypes import compiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-    from soscope.entry.remote.stub import StoppedThread, WordMemory
+    from soscope.entry.remote.stub import RemoteStub, StoppedThread, WordMemory
 
+
+# Read floating-point registers and convert the numbers to x86-64's format.
+
+_NAN = bytes.fromhex("0000f87f")
+X87 = 10  # bytes of a number
+_TOP = 11  # first bit of TOP, the top register's number, in the status word
+
+
+def float_register(stub: StoppedThread, convention: Convention, name: str) -> bytes:
+    """Return the low 8 bytes of a floating-point register, in little-endian order."""
+    data = whole_register(stub, convention, name)
+    if convention.is_whole is not None:
+        data += _upper_half(stub, convention, name)
+    return _from_x87(data) if len(data) == X87 else data[:8].ljust(8, b"\0")
+
+
+def whole_register(stub: StoppedThread, convention: Convention, name: str) -> bytes:
+    """Return a floating-point register in little-endian order, b"" if there is none."""
+    for each in (name, *(name.replace(*pair, 1) for pair in convention.instead)):
+        if each in stub.registers:
+            data = stub.get_bytes(each)
+            return data[::-1] if stub.order == ">" else data
+    return b""
+
+
+def _upper_half(stub: StoppedThread, convention: Convention, name: str) -> bytes:
+    """Return the half of a register that the stub does not report, a NaN's if it is not known."""
+    assert convention.is_whole is not None
+    state, bit = convention.is_whole
+    if not stub.get(state) >> bit & 1:
+        return whole_register(stub, convention, f"{name[0]}{int(name[1:]) + 1}")
+    return stub.upper_half(name) or _NAN
+
+
+def _from_x87(data: bytes) -> bytes:
+    """Return the double nearest to a number of 80 bits."""
+    mantissa = int.from_bytes(data[:8], "little")
+    power = int.from_bytes(data[8:], "little")
+    sign = -1.0 if power >> 15 else 1.0
+    power &= 0x7FFF
+    if power == 0x7FFF:
+        number = sign * (float("inf") if mantissa << 1 & (1 << 64) - 1 == 0 else float("nan"))
+    else:
+        try:
+            number = sign * ldexp(mantissa, power - 16383 - 63)
+        except OverflowError:
+            number = sign * float("inf")
+    return struct.pack("<d", number)
+
+
+def as_single(data: bytes, convention: Convention) -> bytes:
+    """Return a float in x86-64's format, from the contents of its register."""
+    if convention.singles_high:
+        return data[4:] + bytes(4)
+    if not convention.single_as_double:
+        return data[:4] + bytes(4)
+    (number,) = struct.unpack("<d", data)
+    try:
+        return struct.pack("<f", number) + bytes(4)
+    except OverflowError:
+        return struct.pack("<f", float("inf")) + bytes(4)
+
+
+def top_register(stub: StoppedThread, convention: Convention, name: str) -> str:
+    """Return the name of the register that holds a result, by the convention's `name`.
+
+    For the x87 stack, the number of the top register is appended.
+    """
+    if convention.result_top:
+        name += str(stub.get(convention.result_top) >> _TOP & 7)
+    return name
+
+
+# The upper halves of floating-point registers, if a stub reports only the lower halves.
+#
+# An emulator keeps the registers of each thread in its own memory, with the floating-point
+# registers behind the integer registers. The values that the stub reports for both are searched
+# there, and compared again each time. If they are found nowhere or in two places, an upper half is
+# not known.
+
+_HALF = 4  # bytes
+_STEPS = (16, 8)  # bytes between numbers; larger steps are parts of vectors
+_FAR = 2048  # most bytes from the integers to the numbers
+_BEHIND = 64  # most bytes from the numbers to the FPU's identity register
+_MOST = 1 << 28  # bytes of one mapping
+_MARK = 0x50C0_9E00  # plus the register's number: values unlikely to be in memory
+_OWN = ("", "[heap]")  # paths of mappings with the emulator's own data
+
+
+class _Told:
+    """Registers that the stub reports for a stopped thread, as bytes in the emulator's memory."""
+
+    __slots__ = ("_lower", "_unit", "words")
+
+    def __init__(self, stub: RemoteStub, convention: Convention) -> None:
+        words, numbers, unit = convention.kept
+
+        def data_of(name: str) -> bytes:
+            return stub.get(name).to_bytes(_HALF, "little")
+
+        self.words = b"".join(data_of(name) for name in words)
+        self._lower = b"".join(data_of(name) for name in numbers)
+        self._unit = data_of(unit)
+
+    def numbers(self, data: bytes, distance: int, step: int) -> bytes:
+        """Return the registers at `distance` in `data`, b"" if they are not those of the stub.
+
+        `data` begins at the integer registers.
+        """
+        count = len(self._lower) // _HALF
+        end = distance + count * step
+        numbers = data[distance:end]
+        if len(numbers) < count * step or self._unit not in data[end : end + _BEHIND]:
+            return b""
+        lower = b"".join(numbers[at : at + _HALF] for at in range(0, len(numbers), step))
+        return numbers if lower == self._lower else b""
+
+
+class UpperHalves:
+    """The upper halves of one program's threads, in the memory of its emulator."""
+
+    __slots__ = ("_addrs", "_convention", "_layout", "_memory", "_pid", "_stub")
+
+    def __init__(self, pid: int, stub: RemoteStub, convention: Convention) -> None:
+        """Find out how process `pid` keeps the registers, before the program's first instruction.
+
+        The program has used no floating-point register then, so that marks may be put into them
+        for a moment. Raises OSError if its memory cannot be read, and RemoteError.
+        """
+        self._pid = pid
+        self._stub = stub
+        self._convention = convention
+        self._memory = ProcessMemory(pid)
+        self._addrs: dict[str, int] = {}  # of the integer registers, by thread
+        self._layout = 0, 0  # distance from integers to numbers, step between numbers
+        numbers = convention.kept[1]
+        if any(stub.get(name) for name in numbers):
+            return
+        stub.set_now({name: _MARK + number for number, name in enumerate(numbers)})
+        told = _Told(stub, convention)
+        layouts = {
+            (distance, step)
+            for _, near in self._places(told)
+            for step in _STEPS
+            for distance in range(len(told.words), _FAR, 8)
+            if told.numbers(near, distance, step)
+        }
+        stub.set_now(dict.fromkeys(numbers, 0))
+        if len(layouts) == 1:
+            self._layout = layouts.pop()
+
+    def read(self, name: str) -> bytes:
+        """Return the upper half of a register in little-endian order, b"" if it is not known."""
+        distance, step = self._layout
+        if not step:
+            return b""
+        told = _Told(self._stub, self._convention)
+        thread = self._stub.thread
+        addr = self._addrs.get(thread, 0)
+        data = self._memory.read(addr, _FAR * 2) if addr else b""
+        if not data.startswith(told.words):
+            places = self._places(told)
+            # A packet of the stub with the same values may still be in memory.
+            fitting = [each for each in places if told.numbers(each[1], distance, step)]
+            if len(fitting) != 1:
+                return b""
+            self._addrs[thread], data = fitting[0]
+        numbers = told.numbers(data, distance, step)
+        at = self._convention.kept[1].index(name) * step + _HALF
+        return numbers[at : at + _HALF]
+
+    def _places(self, told: _Told) -> list[tuple[int, bytes]]:
+        """Return where the thread's integer registers are found in memory, with the data there."""
+        places = []
+        try:
+            mapped = maps.read(self._pid)
+        except OSError:
+            return []  # the process has ended
+        for each in mapped:
+            if not each.flags.startswith("rw") or each.path not in _OWN:
+                continue
+            if each.end - each.start > _MOST:
+                continue
+            data = self._memory.read(each.start, each.end - each.start)
+            at = data.find(told.words)
+            while at >= 0:
+                places.append((each.start + at, data[at : at + _FAR * 2]))
+                at = data.find(told.words, at + 1)
+        return places
+
+
+# Convert long doubles of other machines to the nearest x87 number, as two words.
+#
+# x86-64 passes a long double as these two words.
+
+_BIAS = 16383
+_BITS = 64  # bits of an x87 mantissa, with the integer bit
+_QUAD_BITS = 112  # bits of an IEEE 754 quad's mantissa, without it
+_INFINITE = 0x7FFF
+_WHOLE = 1 << 63
+
+
+def from_double(data: bytes) -> tuple[int, int]:
+    """Return (low, high) for a double in little-endian order."""
+    (value,) = struct.unpack("<d", data)
+    return _special(value) or _rounded(*_parts(value))
+
+
+def from_pair(first: bytes, second: bytes) -> tuple[int, int]:
+    """Return (low, high) for the sum of two doubles, each in little-endian order."""
+    (big,), (small,) = struct.unpack("<d", first), struct.unpack("<d", second)
+    if not math.isfinite(big) or not math.isfinite(small) or not big:
+        return from_double(first)
+    (first_whole, first_power), (second_whole, second_power) = _parts(big), _parts(small)
+    power = min(first_power, second_power)
+    whole = (first_whole << first_power - power) + (second_whole << second_power - power)
+    return _rounded(whole, power)
+
+
+def from_quad(data: bytes) -> tuple[int, int]:
+    """Return (low, high) for an IEEE 754 quad in little-endian order, (0, 0) for fewer bytes."""
+    number = int.from_bytes(data[:16], "little")
+    sign, exponent = number >> 127, number >> _QUAD_BITS & _INFINITE
+    fraction = number & (1 << _QUAD_BITS) - 1
+    if exponent == _INFINITE:
+        return _WHOLE | (fraction >> _QUAD_BITS + 1 - _BITS), sign << 15 | _INFINITE
+    if not exponent and not fraction:
+        return 0, sign << 15
+    whole = fraction | (bool(exponent) << _QUAD_BITS)
+    scale = max(exponent, 1) - _BIAS - _QUAD_BITS
+    return _rounded(-whole if sign else whole, scale)
+
+
+def _special(value: float) -> tuple[int, int] | None:
+    sign = 0x8000 if math.copysign(1, value) < 0 else 0
+    if math.isnan(value):
+        return _WHOLE | _WHOLE >> 1, sign | _INFINITE
+    if math.isinf(value):
+        return _WHOLE, sign | _INFINITE
+    return None if value else (0, sign)
+
+
+def _parts(value: float) -> tuple[int, int]:
+    """Return (whole, power) of a finite number: whole * 2 ** power."""
+    whole, divisor = value.as_integer_ratio()
+    return whole, 1 - divisor.bit_length()
+
+
+def _rounded(whole: int, power: int) -> tuple[int, int]:
+    """Return the x87 number nearest to whole * 2 ** power, the even one of two."""
+    sign, whole = (0x8000, -whole) if whole < 0 else (0, whole)
+    # Denormal numbers have no integer bit.
+    drop = max(whole.bit_length() - _BITS, 1 - _BIAS - _BITS + 1 - power)
+    if drop > 0:
+        rest, half = whole & (1 << drop) - 1, 1 << drop - 1
+        whole >>= drop
+        whole += rest > half or (rest == half and bool(whole & 1))
+        power += drop
+    else:
+        whole, power = whole << -drop, power + drop
+    if whole >> _BITS:
+        whole, power = whole >> 1, power + 1
+    exponent = power + _BITS - 1
+    if exponent > _BIAS:
+        return _WHOLE, sign | _INFINITE
+    return whole, sign | (exponent + _BIAS if whole & _WHOLE else 0)
+
+
+# Read arguments as the architecture passes them, and store them as x86-64 would pass them.
+#
+# Recordings and prototypes only know the x86-64 convention. So the arguments of a call are read
+# value by value, in order, and put where x86-64 would have the same value: in one of six words, one
+# of eight floating-point numbers, or on the stack.
 
 _WORDS, _FLOATS = 6, 8  # argument registers of x86-64
 _EIGHT = 8
@@ -276,7 +560,7 @@ class Reader:
             double = (
                 self._wide().to_bytes(8, "little") if in_words else self._number(is_single=False)
             )
-            return longdoubles.from_double(double)
+            return from_double(double)
         if how == LONG_DOUBLE_X87 and convention.words:
             self._on_stack += self._on_stack % 2
             return self._stacked(), self._stacked() & 0xFFFF
@@ -291,14 +575,14 @@ class Reader:
                 if free == 1 and convention.pairs_even:  # both halves are in memory, or none is
                     self._floats += 1
                 pair = [self._number(is_single=False) for _ in range(2)]
-            return longdoubles.from_pair(*pair)
+            return from_pair(*pair)
         if how == LONG_DOUBLE_POINTER:
             data = self._memory.read(self._word(), _TWO_WORDS)
         elif self._convention.floats_hold_quads:
             data = self._quad()
         else:
             data = self._two_words(is_even=variadic)
-        return longdoubles.from_quad(data if order == "<" else data[::-1])
+        return from_quad(data if order == "<" else data[::-1])
 
     def _quad(self) -> bytes:
         """Read a register of 16 bytes, or 16 bytes of the stack."""
@@ -361,3 +645,134 @@ def extended(word: int, bits: int) -> int:
     if bits == 32 and word >> 31:
         return word | 0xFFFF_FFFF << 32
     return word
+
+
+# Choose how the memory behind a function's pointer arguments is converted.
+
+_Choice = tuple[compiled.Conditions, Relaying | None]
+
+
+class Led:
+    """The conversion plans of one function, by the numbers of its arguments in data items."""
+
+    __slots__ = ("_choices", "_deciders")
+
+    def __init__(
+        self,
+        declared: compiled.FunctionRow | None,
+        planner: Planner | None,
+        structs: compiled.Structs,
+    ) -> None:
+        self._choices: dict[int, list[_Choice]] = {}
+        self._deciders: dict[int, tuple[int, int]] = {}  # index of the argument's word, and a mask
+        if declared is None or planner is None:
+            return
+        fixed = declared[1]
+        rows: list[tuple[int, compiled.Conditions, compiled.ArgumentRow]] = list(declared[7])
+        for conditions, tail in declared[2]:
+            rows += [(item, conditions, each) for item, each in enumerate(tail, len(fixed))]
+        rows += [(item, (), each) for item, each in enumerate(fixed)]
+        if declared[4] is not None:
+            rows.append((RESULT_ITEM, (), declared[4]))
+        for item, conditions, each in rows:
+            choice = conditions, planner.plan(each, structs)
+            self._choices.setdefault(item, []).append(choice)
+        for number, argument in enumerate(fixed):
+            if argument[1] == compiled.PLACE_INT:
+                self._deciders[number] = argument[2], (1 << 8 * argument[3][1]) - 1
+
+    def plan(self, item: int, taken: PassedArguments) -> Relaying | None:
+        """Return the plan for the memory that an item points to, None if it stays an address."""
+        for conditions, plan in self._choices.get(item, ()):
+            if all(self._holds(each, taken) for each in conditions):
+                return plan
+        return AS_IT_IS
+
+    def _holds(self, condition: tuple[int, str, tuple[int, ...]], taken: PassedArguments) -> bool:
+        number, operator, values = condition
+        index, mask = self._deciders.get(number, (len(taken.words), 0))
+        if index >= len(taken.words):
+            return False
+        word = taken.words[index] & mask
+        if operator == "&":
+            return any(word & value for value in values)
+        return word in [value & mask for value in values]
+
+
+NOTHING_LED = Led(None, None, {})
+
+
+# Read results of calls that are more than a word.
+
+
+def record_result(
+    stub: StoppedThread, memory: WordMemory, convention: Convention, of: PassedRecord, hidden: int
+) -> bytes:
+    """Return the bytes of a structure or complex number that a call has returned.
+
+    `hidden` is the address that the caller passed for it.
+    """
+    if of.has_hidden:
+        return memory.read(hidden, of.size)
+    if isinstance(of, ClassedRecord):
+        return _of_registers(stub, of)[: of.size]
+    order: Literal["little", "big"] = "little" if memory.coding.order == "<" else "big"
+    size = memory.coding.bits // 8
+    if not of.returns_apart:
+        names = convention.result_words[: -(-of.size // size)]
+        return b"".join(stub.get(name).to_bytes(size, order) for name in names)[: of.size]
+    made = bytearray(of.size)
+    floats = iter(convention.result_floats)
+    words = iter(convention.result_words)
+    half = b""
+    for number in of.numbers:
+        if not number.is_float:
+            data = stub.get(next(words)).to_bytes(size, "little")
+        elif half and number.size == _EIGHT // 2:
+            data, half = half, b""
+        else:
+            data = float_register(stub, convention, next(floats))
+            if number.size == _EIGHT // 2:
+                half = data[4:] if convention.singles_packed else b""
+                data = as_single(data, convention)
+        data = data[: number.size]
+        made[number.at : number.at + number.size] = data if order == "little" else data[::-1]
+    return bytes(made)
+
+
+def _of_registers(stub: StoppedThread, of: ClassedRecord) -> bytes:
+    data = b""
+    for place in of.places:
+        if place >= compiled.SECOND_FLOAT:
+            data += stub.get_bytes(f"xmm{place - compiled.SECOND_FLOAT}")[:_EIGHT]
+        else:
+            data += stub.get(("rax", "rdx")[place]).to_bytes(_EIGHT, "little")
+    return data
+
+
+def long_double_result(
+    stub: StoppedThread, memory: WordMemory, convention: Convention, hidden: int
+) -> tuple[int, int]:
+    """Return the two words of the x87 number nearest to a result.
+
+    `hidden` is as for `record_result`.
+    """
+    how = convention.long_double
+    if how == LONG_DOUBLE_SHORT:
+        return from_double(float_register(stub, convention, convention.result_float))
+    if how == LONG_DOUBLE_X87:
+        name = top_register(stub, convention, convention.result_x87)
+        data = whole_register(stub, convention, name)
+        return int.from_bytes(data[:8], "little"), int.from_bytes(data[8:X87], "little")
+    if how == LONG_DOUBLE_PAIR:
+        first = convention.floats.index(convention.result_float)
+        names = convention.floats[first : first + 2]
+        return from_pair(*(float_register(stub, convention, name) for name in names))
+    if how == LONG_DOUBLE_POINTER:
+        data = memory.read(hidden, _TWO_WORDS)
+    elif convention.floats_hold_quads:
+        data = whole_register(stub, convention, convention.result_float)
+    else:
+        names = convention.words[:2]
+        data = b"".join(stub.get(name).to_bytes(8, "little") for name in names)
+    return from_quad(data if memory.coding.order == "<" else data[::-1])

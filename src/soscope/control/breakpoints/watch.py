@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decide how calls of each slot are treated, by the tables that an agent would get."""
+"""How calls are noticed by breakpoints: which slots, which entries, and what becomes of a call."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import Encoding
-from soscope.control.breakpoints.images import CalledSlot, ForeignImage
-from soscope.control.breakpoints.layouts import Planner
-from soscope.control.instrument import Hooks
-from soscope.control.remote import kinds, records
-from soscope.control.remote.constants import Constants
-from soscope.control.remote.led import NOTHING_LED, Led
-from soscope.control.remote.records import PassedRecord
+from soscope.binfmt.elf.symbols.array import SymbolArray
+from soscope.binfmt.elf.symbols.table import dynamic_table
+from soscope.control.breakpoints import layouts
+from soscope.control.breakpoints.images import CalledSlot, ForeignImage, GuestMemory
+from soscope.control.breakpoints.layouts import Constants, PassedRecord, Planner
+from soscope.control.breakpoints.values import NOTHING_LED, Led
+from soscope.control.outcome import EngineVerdict
+from soscope.control.settings import ENTRIES, Hooks
+from soscope.entry.breakpoint import Points
 from soscope.entry.remote.convention import Convention
-from soscope.entry.remote.isa import layouts
+from soscope.entry.remote.isa import layouts as glibc_layouts
+from soscope.entry.remote.stub import RemoteStub
+from soscope.live.names.staticnames import ImageNames
 from soscope.model.arch import Arch
 from soscope.prototypes import compiled
 from soscope.prototypes.catalog import Prototypes
@@ -20,7 +28,9 @@ from soscope.select import filter as selection
 from soscope.wire import layout
 from soscope.wire.functions import FunctionTable, KnownFunction
 
-_SIX: list[kinds.Kind] = [kinds.WORD] * 6
+# Decide how calls of each slot are treated, by the tables that an agent would get.
+
+_SIX: list[layouts.Kind] = [layouts.WORD] * 6
 _PROGRAMS = layout.FN_PROGRAM | layout.FN_EXIT_PROGRAM
 
 # Functions that make another thread.
@@ -51,14 +61,14 @@ class Treatment:
     __slots__ = ("flags", "function", "is_alone", "led", "passed", "result", "tail")
 
     def __init__(
-        self, function: KnownFunction, passed: list[kinds.Kind], tail: str, *, is_alone: bool
+        self, function: KnownFunction, passed: list[layouts.Kind], tail: str, *, is_alone: bool
     ) -> None:
         self.function = function
         self.passed = passed
         self.tail = tail
         self.is_alone = is_alone
         self.led = NOTHING_LED
-        self.result: kinds.Kind = kinds.WORD
+        self.result: layouts.Kind = layouts.WORD
         self.flags: dict[int, str] = {}
 
 
@@ -132,7 +142,7 @@ class Wanted:
             known = frozenset(self._prototypes.structures())
             self._planner = Planner(
                 self._coding,
-                layouts.read(self._machine),
+                glibc_layouts.read(self._machine),
                 known,
                 most_aligned=self._convention.most_aligned,
                 constants=self._constants,
@@ -164,14 +174,14 @@ class Wanted:
         structs = self._prototypes.structures(declared[0])
 
         def record_of(of: compiled.ArgumentRow) -> PassedRecord | None:
-            return records.record_of(of, self._plans(), structs, self._convention)
+            return layouts.record_of(of, self._plans(), structs, self._convention)
 
-        passed = kinds.kinds_of((*arguments, *longest), record_of)
-        result: kinds.Kind | None = kinds.WORD
+        passed = layouts.kinds_of((*arguments, *longest), record_of)
+        result: layouts.Kind | None = layouts.WORD
         if declared[4] is not None:
             is_record = declared[4][3][0] in (compiled.SHOW_STRUCT, compiled.SHOW_COMPLEX)
-            result = record_of(declared[4]) if is_record else kinds.kind_of_result(declared[4])
-        if result == kinds.LONGEST and self._convention.has_unnamed_x87:
+            result = record_of(declared[4]) if is_record else layouts.kind_of_result(declared[4])
+        if result == layouts.LONGEST and self._convention.has_unnamed_x87:
             result = None
         if passed is None or result is None:  # the places of the other arguments are not known
             return Treatment(_undeclared(function), _SIX, compiled.TAIL_NONE, is_alone=is_alone)
@@ -195,3 +205,291 @@ def _undeclared(function: KnownFunction) -> KnownFunction:
 
 def _names(image: ForeignImage | None) -> tuple[str, str, bool]:
     return ("", "", False) if image is None else (image.name, image.path, image.is_main)
+
+
+# The interface of a watch, which notices calls through slots, to its engine.
+#
+# The engine handles the program's stops, calls and returns. A watch changes the program so that it
+# stops at calls. It knows which stop is which call, and how the thread goes on from there.
+
+
+class Armed:
+    """One slot whose calls are noticed. `number` is that of its record, -1 before it has one.
+
+    `call` is the treatment of its calls. `runs_on` is set if the thread is at the function
+    already. `tells_thread` is set if soscope's code has put the thread pointer into a register.
+    `is_part` is set if some calls through the slot may not be noticed.
+    """
+
+    __slots__ = ("call", "image", "is_part", "number", "slot")
+
+    runs_on = False
+    tells_thread = False
+
+    def __init__(self, slot: CalledSlot, image: ForeignImage, call: object) -> None:
+        self.slot = slot
+        self.image = image
+        self.number = -1
+        self.is_part = False
+        self.call = call
+
+
+class CallWatch:
+    """A watch of one program. The methods that do nothing here are optional.
+
+    `notices_slots` is set if slots of images are to be hooked at all. `for_one_thread` is the
+    name of an engine that loses calls of several threads at once, or "". `changes_slots` is set
+    if the program cannot go on without soscope before `give_back`. `faults` is set if a call
+    causes a fault.
+    """
+
+    name = ""
+    for_one_thread = ""
+    notices_slots = True
+    changes_slots = False
+    faults = False
+
+    def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
+        """Notice calls through a slot. Return why that is not possible: a REFUSED_ of `layout`."""
+        raise NotImplementedError
+
+    def hook_shared(self, _slot: CalledSlot, _image: ForeignImage, _call: object) -> Armed | int:
+        """Notice calls through a slot whose address is also used otherwise than for calls.
+
+        Return why that is not possible, as `hook` does.
+        """
+        return layout.REFUSED_ADDRESS_TAKEN
+
+    def enters(self, _pc: int) -> bool:
+        """Return whether a thread must reach the function before all arguments are in place."""
+        return False
+
+    def at_fault(self, _pc: int) -> Armed | None:
+        """Return the slot whose call caused a fault, None if the fault is the program's own."""
+        return None
+
+    def at_point(self, _pc: int) -> Armed | None:
+        """Return the slot that a thread at a breakpoint is about to call through, None if none."""
+        return None
+
+    def return_addr(self, _pc: int) -> int | None:
+        """Return the return address of a call at `_pc`.
+
+        It is None if the return address is in the usual place of the machine.
+        """
+        return None
+
+    def send(self, armed: Armed, pc: int) -> bool:
+        """Move the thread that stopped at `pc` on to the function.
+
+        Return False if the instruction at `pc` must run, and does that.
+        """
+        raise NotImplementedError
+
+    @property
+    def is_followed(self) -> bool:
+        """Return whether the thread just moved on must be single-stepped."""
+        return False
+
+    def has_stepped(self) -> bool:
+        """Note a step of a single-stepped thread. Return whether the thread may run on."""
+        return True
+
+    def is_out_of_sight(self) -> None:
+        """Note that single-stepping of a thread was given up before it was done."""
+
+    def remarks(self) -> list[str]:
+        """Return further remarks on how calls were noticed."""
+        return []
+
+    def forget(self, image: ForeignImage) -> None:
+        """Drop the slots of an image that was unloaded."""
+
+    def verdict(self) -> EngineVerdict | None:
+        """Return whether two engines agree, or None if there is only one."""
+        return None
+
+    def give_back(self) -> None:
+        """Restore the program's memory to what it would be without soscope. May be called twice."""
+
+    def give_back_in(self, _memory: GuestMemory) -> None:
+        """Restore a copy of the program's memory, which has no breakpoints, in the same way."""
+
+    def take_again(self) -> None:
+        """Undo `give_back`."""
+
+    def forked(self, _memory: GuestMemory, _points: Points) -> CallWatch | None:
+        """Return a copy for a forked process, with its memory and breakpoints.
+
+        Return None if the watch does not support that.
+        """
+        return None
+
+    def clean_copy(self) -> None:
+        """Restore a copy of the program's memory, which the stub accesses at this moment."""
+
+    def retire(self) -> bool:
+        """Stop noticing calls, at a stop at one. Return False if its thread must be moved on."""
+        return False
+
+
+class NoSlots(CallWatch):
+    """Notices no calls through slots, if only functions' entry points are requested."""
+
+    name = ENTRIES
+    notices_slots = False
+
+    def forked(self, _memory: GuestMemory, _points: Points) -> CallWatch:
+        """Return a copy for a forked process."""
+        return self
+
+
+class Sender:
+    """Moves a stopped thread on to a function, as stubs do."""
+
+    __slots__ = ("_convention", "_memory", "_stub")
+
+    def __init__(self, stub: RemoteStub, convention: Convention, memory: GuestMemory) -> None:
+        self._stub = stub
+        self._convention = convention
+        self._memory = memory
+
+    def send(self, target: int, place: int) -> None:
+        """Move the thread to `target`. `place` is the descriptor's address if there is one."""
+        stub, convention = self._stub, self._convention
+        stub.put(convention.pc, target)
+        if convention.target:
+            stub.put(convention.target, target)
+        if convention.state is not None:  # bit 0 of the address is the instruction set
+            name, bit = convention.state
+            state = stub.get(name) & ~(1 << bit)
+            stub.put(name, state | (target & 1) << bit)
+            stub.put(convention.pc, target & ~1)
+        self._put_descriptor(place)
+
+    def copy_for(self, memory: GuestMemory) -> Sender:
+        """Return a copy for another process."""
+        return Sender(self._stub, self._convention, memory)
+
+    def comes_from_slot(self, pc: int) -> bool:
+        """Return whether the thread came to `pc` through a slot, as far as registers tell."""
+        target = self._convention.target
+        return not target or self._stub.get(target) == pc
+
+    def jump(self, target: int) -> None:
+        """Move the thread to code that is no function."""
+        self._stub.put(self._convention.pc, target)
+
+    def _put_descriptor(self, place: int) -> None:
+        stub, convention = self._stub, self._convention
+        size = self._memory.coding.word.size
+        for number, name in enumerate(convention.descriptor, 1):
+            stub.put(name, self._memory.word(place + number * size))
+
+
+# Calls of functions inside an image: breakpoints at their entry points, for all callers.
+
+
+class EntryPoint(Armed):
+    """One function. Its `slot` has the address of its first instruction, not of a GOT word."""
+
+    __slots__ = ()
+
+    runs_on = True
+
+
+class EntryPoints:
+    """The functions of one program that match `words`, each SYMBOL or SYMBOL@IMAGE, with globs."""
+
+    __slots__ = ("_at", "_convention", "_main", "_points", "_unmatched", "_words")
+
+    def __init__(self, words: list[str], convention: Convention, points: Points) -> None:
+        self._words = [(w, *w.partition("@")[::2]) for w in dict.fromkeys(words)]
+        self._unmatched = dict.fromkeys(words)
+        self._convention = convention
+        self._points = points
+        self._at: dict[int, EntryPoint] = {}
+        self._main = "the program"
+
+    def functions(self, image: ForeignImage) -> Iterator[CalledSlot]:
+        """Yield the requested functions of an image, each address once. Raises FormatError.
+
+        If an image has no .symtab, functions that only its debug file has are searched, too.
+        """
+        if image.is_main:
+            self._main = image.name
+        names = [(w, name) for w, name, of in self._words if fnmatchcase(image.name, of or "*")]
+        if not names:
+            return
+        seen = set(self._at)
+        names_of = ImageNames(image.elf, build_id=image.elf.build_id, path=image.path, roots=[""])
+        for table in (dynamic_table(image.elf), *(part for _, part in names_of.parts())):
+            for symbol, addr in self._named(table, names, image):
+                if addr not in seen:
+                    seen.add(addr)
+                    yield CalledSlot(addr, symbol, "", relocation=0, is_call=True)
+
+    def _named(
+        self, table: SymbolArray, names: list[tuple[str, str]], image: ForeignImage
+    ) -> Iterator[tuple[str, int]]:
+        for row in table.rows():
+            start, info, other, section, value, _ = row
+            if info & 15 != c.STT_FUNC or section == c.SHN_UNDEF or not value:
+                continue
+            symbol = table.text(start).partition("@")[0]
+            matching = [word for word, name in names if fnmatchcase(symbol, name)]
+            for word in matching:
+                self._unmatched.pop(word, None)
+            if matching:
+                yield symbol, self._entry(image, value + image.linked.load_bias, other)
+
+    def _entry(self, image: ForeignImage, addr: int, other: int) -> int:
+        """Return the address that all calls of a function run through, from inside and outside."""
+        convention = self._convention
+        if convention.descriptor:
+            return image.code_of(addr)
+        if convention.state is not None:
+            return addr & ~1
+        return addr + image.behind_entry(other) if convention.local_entries else addr
+
+    def watch(self, slot: CalledSlot, image: ForeignImage, call: object, number: int) -> None:
+        """Put a breakpoint at the first instruction of a function."""
+        armed = self._at[slot.addr] = EntryPoint(slot, image, call)
+        armed.number = number
+        self._points.want(slot.addr)
+
+    def forked(self, points: Points) -> EntryPoints:
+        """Return a copy for a forked process, with its breakpoints.
+
+        Both processes share the list of words that have matched nothing.
+        """
+        copied = EntryPoints([], self._convention, points)
+        copied._words = self._words
+        copied._at = dict(self._at)
+        copied.go_on_from(self)
+        return copied
+
+    def go_on_from(self, before: EntryPoints) -> None:
+        """Share with `before` the list of words that have matched nothing."""
+        self._main = before._main
+        self._unmatched = before._unmatched
+
+    def remarks(self) -> list[str]:
+        """Return which words have matched no function."""
+        said = []
+        for word in self._unmatched:
+            name, _, of = word.partition("@")
+            where = of or f"{self._main} or its libraries"
+            said.append(f"-x {word}: symbol '{name}' not found in {where}")
+        return said
+
+    def at_point(self, pc: int) -> EntryPoint | None:
+        """Return the function that a thread at `pc` is about to enter, or None."""
+        return self._at.get(pc)
+
+    def forget(self, image: ForeignImage) -> None:
+        """Drop the functions of an image that was unloaded."""
+        for addr, armed in list(self._at.items()):
+            if armed.image is image:
+                del self._at[addr]
+                self._points.leave(addr)

@@ -1,22 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that a stub holds, each with its control block, which forked children share."""
+"""Programs that a stub holds: file, loader and memory of each, and its control block."""
 
 from __future__ import annotations
+
+import os
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import Encoding, encoding
 from soscope.binfmt.elf.sections import relative_words
+from soscope.control.breakpoints.images import GuestMemory
 from soscope.control.breakpoints.watch import Wanted
 from soscope.control.follow import MakeBlock
-from soscope.control.instrument import Hooks
 from soscope.control.program import Program
-from soscope.control.qemu.memory import RemoteSpace
-from soscope.control.remote.choose import EngineChoice, WatchMaker
-from soscope.control.remote.guest import GuestMemory
-from soscope.control.remote.held.program import HeldProgram
-from soscope.control.settings import SessionSettings
-from soscope.entry.remote.stub import RemoteStub
+from soscope.control.qemu.memory import RemoteSpace, compare, read_image
+from soscope.control.qemu.program import ForeignProgram
+from soscope.control.qemu.start import EngineChoice, WatchMaker
+from soscope.control.settings import Hooks, SessionSettings
+from soscope.entry.remote.convention import Convention
+from soscope.entry.remote.isa import convention_of
+from soscope.entry.remote.stub import RemoteStub, StubMemory
 from soscope.errors import RemoteError
+from soscope.linker.paths import Root
 from soscope.model.arch import Arch
 from soscope.proc import maps
 from soscope.recording.clock import Sampler
@@ -25,6 +29,102 @@ from soscope.wire.recorder import Recorder
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+# The memory of a program that a stub holds, accessed only by packets.
+
+_FEW = 64  # bytes too few for reading a whole piece
+_PAGE = 4096
+
+
+class HeldMemory(GuestMemory):
+    """Reads and writes the memory while the program is stopped.
+
+    Data that was read is cached until the program goes on, or something is written.
+    """
+
+    __slots__ = ("_pieces", "_seen", "_stub")
+
+    def __init__(self, stub: RemoteStub, coding: Encoding) -> None:
+        self.name = "the program's memory"
+        self._stub = stub
+        self._pieces = StubMemory(stub, coding.bits)
+        self._seen = -1
+        self.pid = stub.pid or stub.tid
+        self.coding = coding
+        self.base = 0
+
+    def close(self) -> None:
+        """Do nothing, because nothing is open."""
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return up to `size` bytes at the program's address `offset`."""
+        if self._seen != self._stub.goes:
+            self._seen = self._stub.goes
+            self._pieces.forget()
+        if size <= _FEW:
+            return self._stub.read(offset, size) if offset >= 0 else b""
+        return self._pieces.read(offset, size)
+
+    def write_word(self, addr: int, value: int) -> bool:
+        """Set a word of the program. Return whether that succeeded."""
+        self._seen = -1
+        mask = (1 << self.coding.bits) - 1
+        return self._stub.write(addr, self.coding.word.pack(value & mask))
+
+    def is_free(self, start: int, end: int) -> bool:
+        """Return whether nothing can be read at the program's addresses [start, end)."""
+        return not any(self._stub.read(at, 1) for at in range(start, end, _PAGE))
+
+
+# The program that a stub holds: its file here, its loader, and its sysroot.
+
+
+class HeldProgram(ForeignProgram):
+    """One program, like `ForeignProgram`. soscope does not start it, so it has no emulator."""
+
+    __slots__ = ()
+
+    def __init__(self, space: RemoteSpace) -> None:
+        """Find its files. Raises RemoteError, and LaunchError for a missing file."""
+        self.sysroot = space.files.sysroot or "/"
+        self.root = Root(self.sysroot)
+        self.path = _here(space.files.program or "", self.root)
+        self.elf = read_image(self.path)
+        compare(self.elf, self.path, space.headers(), space.bits, space.order)
+        header = self.elf.header
+        arch = None if header is None else header.arch
+        convention = None if arch is None else convention_of(arch)
+        if arch is None or convention is None:
+            name = "an unknown machine" if header is None else header.arch_name
+            raise RemoteError(
+                f"cannot trace '{self.path}': calls of programs for {name} are not understood",
+                slug="unknown-machine",
+            )
+        self.arch: Arch = arch
+        self.convention: Convention = convention
+        self.emulator = ""
+        interpreter = self.elf.interpreter
+        self.loader = None if interpreter is None else read_image(_here(interpreter, self.root))
+
+
+def _here(path: str, root: Root) -> str:
+    """Return the path here of a file of the program's system. Raises RemoteError."""
+    if not path:
+        raise RemoteError(
+            "the stub does not say which program it holds",
+            hint="soscope trace --remote ADDRESS -- PROGRAM",
+        )
+    for candidate in (root.host(path), path):
+        if os.path.isfile(candidate):
+            return candidate
+    raise RemoteError(
+        f"{path}, which the stub's program was mapped from, is not here",
+        hint="--sysroot DIR: where the system of the program lies",
+    )
+
+
+# Programs that a stub holds, each with its control block, which forked children share.
 
 
 class HeldRun:

@@ -1,42 +1,370 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trace the program of a waiting stub: find where it is, choose an engine, and start.
-
-The steps are: connect, find the program, run it to its loader's first instruction, allocate
-memory for soscope in it, and let it run.
-"""
+"""Trace the program of a stub that waits, as a session knows targets."""
 
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from functools import partial
 
 from soscope.binfmt.elf.reader import encoding
-from soscope.control.events import SessionEvents
+from soscope.control.breakpoints.images import GuestMemory, base_of
+from soscope.control.environment import ExitStatus
 from soscope.control.follow import MakeBlock
-from soscope.control.gdbserver.run import HeldRuns, code_of_loader
-from soscope.control.instrument import Instrument
-from soscope.control.program import Program
+from soscope.control.gdbserver.engine import HeldEngine
+from soscope.control.gdbserver.family import HeldFamily
+from soscope.control.gdbserver.guard import Guard, is_interrupted, without_ours
+from soscope.control.gdbserver.run import HeldMemory, HeldProgram, HeldRuns, code_of_loader
+from soscope.control.outcome import EngineVerdict
+from soscope.control.program import Program, SessionEvents
 from soscope.control.qemu.memory import RemoteSpace
-from soscope.control.qemu.start import check_settings
-from soscope.control.remote.choose import EngineChoice
-from soscope.control.remote.guest import GuestMemory, base_of
-from soscope.control.remote.held.engine import HeldEngine
-from soscope.control.remote.held.family import HeldFamily
-from soscope.control.remote.held.guard import Guard
-from soscope.control.remote.held.memory import HeldMemory
-from soscope.control.remote.held.program import HeldProgram
-from soscope.control.remote.held.target import HeldTarget
-from soscope.control.settings import AUTO, SITES, SLOT, SessionSettings
-from soscope.control.signals import Signals
-from soscope.entry.remote.stub import RemoteStub
+from soscope.control.qemu.start import EngineChoice, check_settings
+from soscope.control.settings import AUTO, SITES, SLOT, Instrument, SessionSettings
+from soscope.control.signals import ENDING, OWN_SIGNALS, Signals
+from soscope.control.supervise import Tick
+from soscope.entry.remote.packets import RemoteStop, process_of
+from soscope.entry.remote.stub import RemoteFiles, RemoteStub
 from soscope.errors import RemoteError, UsageError
 from soscope.model.arch import Arch
 from soscope.proc import maps, status
+from soscope.proc.status import heeded, signal
+from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+
+# Detach from all processes that a stub holds: stop them, undo all changes, and resume.
+#
+# A stop of one thread is enough, because all others are stopped then.
+
+LATER = "the stub did not stop the program: its breakpoints go when it stops by itself"
+_NATURAL = 0.5  # seconds to wait for a stop of its own
+_INTERRUPT = 1.0  # seconds to wait for a requested stop
+_PATIENCE = 3.0  # seconds in all
+
+
+class HeldLeaving:
+    """Detaches from a family that runs or is over.
+
+    `is_for_guard` is set if the guard has to do it at the program's next stop.
+    """
+
+    def __init__(self, family: HeldFamily) -> None:
+        self.is_for_guard = False
+        self._has_interrupted = False
+        self._family = family
+        self._stub = family.stub
+        self._keeps_threads = family.first.keeps_threads
+
+    def let_go(self) -> None:
+        """Undo all changes and let all processes go on. Raises RemoteError if the stub is gone."""
+        family = self._family
+        family.lets_go = True
+        end = time.monotonic() + _NATURAL
+        while not family.is_over:
+            stop = self._stub.wait(max(end - time.monotonic(), 0.0))
+            if stop is None:
+                break
+            if self._is_ours(stop) and self._knows_all():
+                self.finish()
+                return
+            family.handle(stop)
+        # Slots that lead to soscope cannot stay, so the program is served until it stops.
+        has_slots = any(engine.has_slots for engine in self._engines())
+        end = time.monotonic() + (_PATIENCE if self._keeps_threads else 0.0)
+        while not family.is_over and (has_slots or time.monotonic() < end):
+            if not self._is_interrupted():
+                continue
+            if self._knows_all():
+                self.finish()
+                return
+            self._stub.resume()
+        if not family.is_over:
+            self._leave_orders()
+
+    def _knows_all(self) -> bool:
+        """Return whether all processes are known: the event of a new child may wait in the stub."""
+        if not self._keeps_threads:
+            return True
+        names = self._stub.threads()
+        return all(self._family.engine_of(name) is not None for name in names)
+
+    def _engines(self) -> list[HeldEngine]:
+        return list(dict.fromkeys(self._family.engines.values()))
+
+    def _leave_orders(self) -> None:
+        """Send the packets that detach. The stub reads them when the program stops by itself."""
+        for engine in self._engines():
+            engine.give_back_slots()
+        if self._keeps_threads:
+            self._stub.leave(self._orders())
+        else:
+            self.is_for_guard = True
+            self._stub.close()
+        self._family.say(LATER)
+        self._family.is_over = self._family.is_left = True
+
+    def _orders(self) -> list[bytes]:
+        orders = without_ours(programs=self._stub.can.has("QProgramSignals"))
+        size = self._family.first.run.held.convention.breakpoint
+        for engine in self._engines():
+            orders.append(b"Hg" + engine.home.encode())
+            orders += [b"z0,%x,%x" % (addr, size) for addr in engine.points]
+        return orders + [b"D;%x" % pid for pid in self._others()]
+
+    def _others(self) -> list[int]:
+        """Return all processes except the last one to detach from, children first."""
+        *others, last = sorted(self._family.engines, key=self._family.first_pid.__ne__)[::-1]
+        self._stub.thread = self._family.engines[last].home
+        return others
+
+    def _is_interrupted(self) -> bool:
+        """Request a stop of the program, and return whether it stops.
+
+        A stub that has just reported a stop ignores the request. A stub that takes it sends a
+        signal, which has to be taken before the program is detached. An emulator always ignores
+        it, and takes the byte as a request to report its next stop twice.
+        """
+        family = self._family
+        if self._keeps_threads:
+            self._stub.interrupt()
+            self._has_interrupted = True
+            family.takes_interrupt = True
+        end = time.monotonic() + _INTERRUPT
+        while not family.is_over:
+            is_late = time.monotonic() >= end
+            stop = self._stub.wait(_NATURAL if is_late else end - time.monotonic())
+            if stop is None and is_late:
+                break
+            if stop is None:
+                continue
+            if is_late and self._is_ours(stop) and self._knows_all():
+                return True
+            family.handle(stop)
+            if self._keeps_threads and not family.takes_interrupt:
+                return True
+        return False
+
+    def _is_ours(self, stop: RemoteStop) -> bool:
+        """Return whether a thread has stopped because of soscope, and for no other reason."""
+        if stop.facts.keys() & {"fork", "vfork", "vforkdone", "exec"}:
+            return False
+        engine = self._family.engine_of(stop.thread)
+        return engine is not None and engine.is_ours(stop)
+
+    def _take_interrupts(self) -> None:
+        """Take the SIGINTs that a stub has sent to a whole group of processes.
+
+        Processes that have not reported it yet would be killed by it as soon as they are
+        detached.
+        """
+        family, stub = self._family, self._stub
+        files = RemoteFiles(stub, 0)
+        end = time.monotonic() + _PATIENCE
+        for pid in list(family.engines):
+            if not is_interrupted(files, pid) or not self._may_go_on(pid):
+                continue
+            stub.only, family.takes_interrupt = pid, True
+            stub.resume()
+            while family.takes_interrupt and not family.is_over and time.monotonic() < end:
+                stop = stub.wait(_NATURAL)
+                if stop is None:
+                    stub.interrupt()  # it was taken elsewhere
+                else:
+                    family.handle(stop)
+        stub.only = 0
+
+    def _may_go_on(self, pid: int) -> bool:
+        """Return whether a thread of a process does not wait for a vfork child."""
+        names = self._stub.threads()
+        return any(process_of(name) == pid and name not in self._stub.waiting for name in names)
+
+    def finish(self) -> None:
+        """Undo all changes while all are stopped, and let them go on. Raises RemoteError."""
+        family, stub = self._family, self._stub
+        if self._keeps_threads:
+            if self._has_interrupted and len(family.engines) > 1:
+                self._take_interrupts()
+            # Threads may have come to a slot as well without being reported yet.
+            for packet in without_ours(programs=stub.can.has("QProgramSignals")):
+                stub.ask(packet)
+            for name in stub.threads():
+                engine = family.engine_of(name)
+                if engine is not None:
+                    stub.choose(name)
+                    engine.send_on()
+            for engine in self._engines():
+                stub.choose(engine.home)
+                engine.give_all_back()
+            for pid in self._others():
+                stub.release(pid)
+        else:
+            family.first.send_on()
+            family.first.give_all_back()
+        stub.detach()
+        family.is_over = family.is_left = True
+
+
+# A program that a stub holds, with the interface that a session needs.
+
+_TURN = 0.02  # seconds of handling stops before others get their turn
+
+
+class HeldTarget:
+    """One program that soscope did not start.
+
+    `family` has its processes, and is None if none is traced. `guard` detaches from it if soscope
+    is killed, and is None if the stub ends the program then. `exit` is its exit status, None if
+    it was detached and goes on.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        stub: RemoteStub,
+        memory: GuestMemory,
+        signals: Signals,
+        events: SessionEvents,
+    ) -> None:
+        self.pid = program.pid
+        self.family: HeldFamily | None = None
+        self._program = program
+        self._leaving: HeldLeaving | None = None
+        self.guard: Guard | None = None
+        self._stub = stub
+        self._memory = memory
+        self._signals = signals
+        self._events = events
+        self._asked = 0  # requests to end soscope
+
+    @property
+    def programs(self) -> list[Program]:
+        """The program, and the programs that its processes have executed since."""
+        return [self._program] if self.family is None else self.family.programs
+
+    @property
+    def exit(self) -> ExitStatus | None:
+        """The exit status of the program, or status 0 after a detach, as for processes."""
+        if self.family is not None and self.family.exit is not None:
+            return self.family.exit
+        return ExitStatus(0, None)
+
+    def run(self, tick: Tick | None = None) -> None:
+        """Observe the program until it has ended or must be detached (see `Target.run`).
+
+        Raises RemoteError if the stub is gone, and the program has not ended.
+        """
+        try:
+            while not self._is_over():
+                self._take_signals()
+                if self._is_asked_to_stop():
+                    self._let_go()
+                    break
+                if self.family is not None:
+                    self.family.work(_TURN)
+                if tick is not None:
+                    tick()
+            self._check_end()
+            if tick is not None:
+                tick()
+        except RemoteError:
+            self._undo()
+            raise
+        finally:
+            self.close()
+
+    def _is_over(self) -> bool:
+        return self.family is None or self.family.is_over
+
+    def _is_asked_to_stop(self) -> bool:
+        if self._asked:
+            return True
+        blocks = [program.block for program in self.programs if program.block is not None]
+        return any(block.command == layout.COMMAND_STOP for block in blocks)
+
+    def _let_go(self) -> None:
+        if self.family is not None:
+            self._leaving = HeldLeaving(self.family)
+            self._leaving.let_go()
+
+    def _undo(self) -> None:
+        """Detach from the program after an error of the stub, as far as the stub still answers."""
+        if self.family is not None and not self._stub.is_over:
+            with suppress(RemoteError):  # the error may come again
+                HeldLeaving(self.family).finish()
+
+    def _check_end(self) -> None:
+        family = self.family
+        if family is not None and family.exit is None and not family.is_left:
+            raise RemoteError(
+                "the stub is gone, and its program has not ended: nothing is known of that one's"
+                " end",
+                slug="remote-gone",
+            )
+
+    def _take_signals(self) -> None:
+        received = signal.sigtimedwait(OWN_SIGNALS, 0)
+        while received is not None:
+            if received.si_signo in heeded(ENDING):
+                self._asked += 1
+            else:
+                self._events.on_own_signal(received.si_signo)
+            received = signal.sigtimedwait(OWN_SIGNALS, 0)
+
+    def hear(self) -> bool:
+        """Return True: stops are handled in order, so all events have been reported."""
+        return True
+
+    def attend(self) -> bool:
+        """Handle signals while the tick waits for a reader of its output (see `Target`)."""
+        self._take_signals()
+        return not self._asked
+
+    @property
+    def is_asked_to_end(self) -> bool:
+        """Return whether a signal asks soscope to end, so that it waits for no reader any more."""
+        return bool(self._asked)
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether a signal has ended the observation. The program goes on."""
+        return bool(self._asked)
+
+    @property
+    def is_left(self) -> bool:
+        """Return whether the program was detached without a request to do so."""
+        return self.family is not None and self.family.is_left and not self._is_asked_to_stop()
+
+    def remarks(self) -> list[str]:
+        """Return remarks on what its engine has not seen."""
+        return [] if self.family is None else self.family.remarks()
+
+    def verdict(self) -> EngineVerdict | None:
+        """Return whether two engines agree, or None if there is only one."""
+        return None if self.family is None else self.family.first.verdict()
+
+    def close(self) -> None:
+        """Detach from the program, if that has not been done. May be called twice."""
+        if self.family is not None:
+            self.family.is_over = True
+        self._stub.let_go()
+        if self.guard is not None and self._leaving is not None and self._leaving.is_for_guard:
+            self.guard.stay()
+        elif self.guard is not None:
+            self.guard.dismiss()
+        self._memory.close()
+
+    def leave(self) -> None:
+        """Restore soscope's own signal handling when all is written. May be called twice."""
+        self._signals.restore()
+
+
+# Trace the program of a waiting stub: find where it is, choose an engine, and start.
+#
+# The steps are: connect, find the program, run it to its loader's first instruction, allocate
+# memory for soscope in it, and let it run.
 
 _ON_STOPS = "one stop a call, and no step"
 _ON_RUNNING = "the program runs already, and is to outlive us"

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The open calls of a native process, and the records of their begins and ends."""
+"""The open calls of a native process, and breakpoints at functions' first instructions."""
 
 from __future__ import annotations
 
-from soscope.control.breakpoints.watch import Treatment
+from soscope.control.breakpoints.capturing import Capturer, Kept
+from soscope.control.breakpoints.images import CalledSlot, ErrnoPlace, ForeignImage
+from soscope.control.breakpoints.watch import Armed, EntryPoint, EntryPoints, Treatment
 from soscope.control.native.images import NativeHooks
-from soscope.control.remote.capturing import Capturer, Kept
-from soscope.control.remote.errnoplace import ErrnoPlace
-from soscope.control.remote.watch import Armed
-from soscope.entry.breakpoint import Frame, OpenFrames
+from soscope.entry.breakpoint import Frame, OpenFrames, Points
 from soscope.entry.native.threads import NativeTask, NativeThreads
 from soscope.entry.native.traps import Trap, Traps
+from soscope.entry.remote.convention import Convention
 from soscope.model.image import ERROR_LONG_NEGATIVE, ERROR_MINUS_ONE, ERROR_NONE, is_error
 from soscope.wire import layout
 from soscope.wire.recorder import Recorder
@@ -18,6 +18,9 @@ from soscope.wire.recorder import Recorder
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.entry.native.machine import NativeMachine
+
+
+# The open calls of a native process, and the records of their begins and ends.
 
 _FAR = 1 << 64
 
@@ -218,3 +221,61 @@ class NativeCalls:
 def busy_copies(threads: NativeThreads) -> set[Trap]:
     """Return the traps whose displaced copies threads may be running."""
     return {task.inside for task in threads.tasks.values() if task.inside is not None}
+
+
+# Functions inside an image of a native process: breakpoints at their first instructions.
+
+
+class NativeEntries(EntryPoints):
+    """The functions of one process that match `words`.
+
+    `left` are functions that cannot have a breakpoint.
+    """
+
+    __slots__ = ("_threads", "_traps", "left")
+
+    def __init__(
+        self,
+        words: list[str],
+        convention: Convention,
+        points: Points,
+        traps: Traps,
+        threads: NativeThreads,
+    ) -> None:
+        super().__init__(words, convention, points)
+        self._traps = traps
+        self._threads = threads
+        self.left: list[str] = []
+
+    def copy_for(self, traps: Traps, threads: NativeThreads) -> NativeEntries:
+        """Return a copy for a forked process, whose traps are `traps`."""
+        words = [word for word, _, _ in self._words]
+        copied = NativeEntries(words, self._convention, self._points, traps, threads)
+        copied.go_on_from(self)
+        copied._at = dict(self._at)
+        return copied
+
+    def go_on_from(self, before: EntryPoints) -> None:
+        """Share with `before` the lists of what was not seen and why, for all processes."""
+        super().go_on_from(before)
+        assert isinstance(before, NativeEntries)
+        self.left = before.left
+
+    def watch(self, slot: CalledSlot, image: ForeignImage, call: object, number: int) -> None:
+        """Put a breakpoint at the first instruction of a function."""
+        armed = self._at[slot.addr] = EntryPoint(slot, image, call)
+        armed.number = number
+        if self._traps.put_entry(slot.addr, armed, busy_copies(self._threads)) is None:
+            self.left.append(slot.symbol)
+
+    def remarks(self) -> list[str]:
+        """Return which words matched no function, and which functions could not be seen."""
+        what = "what it begins with must stay in place, so its calls were not seen"
+        return super().remarks() + [f"-x {symbol}: {what}" for symbol in self.left]
+
+    def forget(self, image: ForeignImage) -> None:
+        """Drop the functions of an image that was unloaded."""
+        for addr, armed in list(self._at.items()):
+            if armed.image is image:
+                del self._at[addr]
+                self._traps.take_entry(addr)

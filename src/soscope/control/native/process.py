@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program that a native process runs, and why breakpoints cannot see its calls, if so."""
+"""Which program a native process runs, whether breakpoints see its calls, and who shares them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.reader import Encoding, encoding
 from soscope.binfmt.source import BufferSource
+from soscope.control.breakpoints.watch import Wanted
+from soscope.control.program import Program, SessionEvents
 from soscope.entry.native.isa import machine_of
+from soscope.entry.native.threads import NativeTask
 from soscope.entry.native.traps import NativeMemory
 from soscope.entry.remote.convention import Convention
 from soscope.errors import AttachError, FormatError, NoSuchProcess
@@ -17,10 +20,14 @@ from soscope.linker.paths import Root
 from soscope.live.images import linkmaps
 from soscope.model.arch import Arch
 from soscope.proc import maps, rights, status
+from soscope.wire.recorder import Recorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.entry.native.machine import NativeMachine
+
+
+# The program that a native process runs, and why breakpoints cannot see its calls, if so.
 
 STATIC = "it is statically linked: there are no slots"
 
@@ -146,3 +153,76 @@ def _arch_of(pid: int, path: str) -> Arch:
         raise refusal(pid, "it is for an unknown machine")
     arch: Arch = header.arch
     return arch
+
+
+# Data shared by processes that are traced together, and by processes of one program.
+
+
+class NativeRun:
+    """One executed program, with its control block. Forked children run it, too.
+
+    `processes` is the number of processes that run it. `inside` are names of functions whose
+    calls are seen at their first instruction. If `sees_slots` is False, no other calls are seen.
+    `string_limit` is in bytes.
+    """
+
+    __slots__ = (
+        "inside",
+        "native",
+        "processes",
+        "program",
+        "recorder",
+        "sees_slots",
+        "string_limit",
+        "wants",
+    )
+
+    def __init__(
+        self,
+        native: NativeProgram,
+        program: Program,
+        recorder: Recorder,
+        wants: Wanted,
+        *,
+        string_limit: int,
+        inside: list[str],
+        sees_slots: bool,
+    ) -> None:
+        self.native = native
+        self.program = program
+        self.recorder = recorder
+        self.wants = wants
+        self.string_limit = string_limit
+        self.inside = inside
+        self.sees_slots = sees_slots
+        self.processes = 1
+
+    def leave(self) -> None:
+        """Note that one process less runs the program. The last one closes the control block."""
+        self.processes -= 1
+        block = self.program.block
+        if not self.processes and self.program.index and block is not None:
+            self.program.block = None
+            block.close()
+
+
+class Company:
+    """All processes of one tracer. `tasks` are their threads, by number.
+
+    `follows` is set if children are traced, too. `remarks` tell what was not seen. `events` gets
+    processes and signals. `is_leaving` is set while all processes are being detached.
+    """
+
+    __slots__ = ("events", "follows", "is_leaving", "remarks", "tasks")
+
+    def __init__(self, events: SessionEvents, *, follows: bool) -> None:
+        self.events = events
+        self.follows = follows
+        self.is_leaving = False
+        self.remarks: list[str] = []
+        self.tasks: dict[int, NativeTask] = {}
+
+    def say(self, remark: str) -> None:
+        """Add a remark on something that was not seen, once."""
+        if remark not in self.remarks:
+            self.remarks.append(remark)

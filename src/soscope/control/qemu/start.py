@@ -1,45 +1,427 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start a program of another architecture under an emulator that waits for soscope.
-
-The steps are: fork, exec of the emulator, connect to its stub, run the program to its loader's
-first instruction, allocate memory for soscope in it, and let it run.
-"""
+"""Start a program of another architecture under an emulator; choose how calls are noticed."""
 
 from __future__ import annotations
 
+import os
 import time
 
 from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import relative_words
-from soscope.control import child as children
-from soscope.control.agentless import needing_agent
-from soscope.control.breakpoints.watch import Wanted
+from soscope.binfmt.isa import part
+from soscope.control import launch as children
+from soscope.control.breakpoints.images import GuestMemory, base_of
+from soscope.control.breakpoints.values import UpperHalves
+from soscope.control.breakpoints.watch import CallWatch, NoSlots, Sender, Wanted
 from soscope.control.command import Command, launch_error
-from soscope.control.events import SessionEvents
+from soscope.control.environment import ExitStatus
 from soscope.control.follow import AgentSource, MakeBlock
-from soscope.control.instrument import Hooks, Instrument
-from soscope.control.program import Program
-from soscope.control.remote.choose import EngineChoice, WatchMaker
-from soscope.control.remote.engine import Engine
-from soscope.control.remote.guest import GuestMemory, base_of
-from soscope.control.remote.halves import UpperHalves
-from soscope.control.remote.program import ForeignProgram
-from soscope.control.remote.target import RemoteTarget
-from soscope.control.settings import SessionSettings
+from soscope.control.outcome import EngineVerdict
+from soscope.control.program import Program, SessionEvents
+from soscope.control.qemu.engine import Engine
+from soscope.control.qemu.program import ForeignProgram
+from soscope.control.qemu.sites import DetouredSlots, SiteWatch
+from soscope.control.qemu.watches import CheckedWatch, PltWatch, PoisonedSlots
+from soscope.control.settings import (
+    AUTO,
+    ENTRIES,
+    POISON,
+    SITES,
+    SLOT,
+    Hooks,
+    Instrument,
+    SessionSettings,
+    needing_agent,
+)
 from soscope.control.signals import Signals
+from soscope.control.supervise import Target, Tick
 from soscope.control.tracer import Tracer
+from soscope.entry import ptrace
+from soscope.entry.breakpoint import Points
+from soscope.entry.remote import packets
+from soscope.entry.remote.convention import Convention
 from soscope.entry.remote.qemu import PIECE, Socket
 from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import FormatError, LaunchError, RemoteError, UsageError
 from soscope.live.images.linkmaps import program_segments
+from soscope.model.arch import Arch
 from soscope.proc import maps, status
+from soscope.proc.status import signal
 from soscope.recording.clock import Sampler
+from soscope.wire import layout
 from soscope.wire.recorder import Recorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+
+# Get memory of soscope's in a program: its first thread makes one borrowed system call.
+
+SIZE = 2 << 20
+_BELOW = 4096  # bytes
+_ANSWER = 10.0  # seconds
+_READ_WRITE_RUN = 7
+_RUN = 4
+_PRIVATE = 2
+
+
+def make(
+    stub: RemoteStub,
+    memory: GuestMemory,
+    convention: Convention,
+    loader: ElfImage,
+    bias: int,
+    *,
+    is_code: bool = False,
+) -> int:
+    """Return the address of `SIZE` bytes that the program has mapped for soscope.
+
+    With `is_code` the memory is executable. The thread is stopped at the first instruction of
+    `loader`, and is there again afterwards. Raises RemoteError if the loader has no system call
+    instruction to borrow, or if this system call fails.
+    """
+    vaddr = _system_call(loader, convention)
+    if not vaddr:
+        raise RemoteError("the program's loader has no system call to borrow")
+    at = vaddr + bias
+    behind = at + len(convention.system)
+    flags = _PRIVATE | convention.mmap_anonymous
+    access = _READ_WRITE_RUN if is_code else _READ_WRITE_RUN & ~_RUN
+    values = (0, SIZE, access, flags, (1 << memory.coding.bits) - 1, 0)
+    changed = {convention.number: convention.mmap}
+    changed |= dict(zip(convention.system_words, values, strict=False))
+    changed[convention.pc] = at
+    if convention.state is not None:  # the system call is in the other instruction set
+        state, bit = convention.state
+        changed[state] = stub.get(state) | 1 << bit
+    if convention.mmap_by_address:  # the arguments lie below the stack
+        place = stub.get(convention.sp) - _BELOW
+        size = memory.coding.word.size
+        for number, value in enumerate(values):
+            memory.write_word(place + number * size, value)
+        changed = {convention.number: convention.mmap, convention.system_words[0]: place}
+        changed[convention.pc] = at
+    if convention.system_stack:
+        place = changed[convention.sp] = stub.get(convention.sp) - _BELOW
+        size = memory.coding.word.size
+        for number, value in enumerate(values[len(convention.system_words) :]):
+            memory.write_word(place + convention.system_stack + number * size, value)
+    before = {name: stub.get(name) for name in (*changed, convention.result)}
+    for name, value in changed.items():
+        stub.put(name, value)
+    stub.insert(behind, convention.breakpoint)
+    stub.resume_alone()
+    stop = stub.wait(_ANSWER)
+    if stop is None or stop.kind != packets.SIGNAL or stub.get(convention.pc) != behind:
+        raise RemoteError("a system call of the program's loader could not be borrowed")
+    result = stub.get(convention.result)
+    stub.remove(behind, convention.breakpoint)
+    for name, value in before.items():
+        stub.put(name, value)
+    if not result or result % 4096 or len(memory.read(result, 8)) < 8:
+        raise RemoteError("the program has no memory for the tracer")
+    return result
+
+
+def _system_call(image: ElfImage, convention: Convention) -> int:
+    """Return the link-time address of a system call instruction, 0 if there is none."""
+    step = convention.code
+    for segment in image.segments:
+        if segment.type != c.PT_LOAD or not segment.flags & c.PF_X:
+            continue
+        code = image.read(segment.vaddr, segment.filesz, "PT_LOAD")
+        at = code.find(convention.system)
+        while at >= 0:
+            if not (segment.vaddr + at) % step:
+                return segment.vaddr + at
+            at = code.find(convention.system, at + 1)
+    return 0
+
+
+# Choose the engine that notices the calls of an emulated program.
+
+_WHAT = {
+    POISON: "slots that fault",
+    SITES: "breakpoints where stubs jump",
+    ENTRIES: "breakpoints where functions begin",
+    SLOT: "slots that lead to their PLT entries",
+}
+_DETOURS = "slots that lead to code of ours"
+_ON_STARTING = "each breakpoint would slow all jumps of an emulator"
+_TO_CHECK = "the other one that changes slots, for --check"
+
+
+class EngineChoice:
+    """The engine that sees the calls of a program which starts under an emulator.
+
+    `beside` is the engine that it is compared with, or "". `line` describes the choice.
+    """
+
+    __slots__ = ("beside", "line", "name")
+
+    def __init__(
+        self, asked: str | None, arch: Arch, *, is_checked: bool, because: str = ""
+    ) -> None:
+        """Choose an engine. Raises UsageError if `asked` does not support programs of `arch`.
+
+        `because` is the reason for the choice, if it differs from the usual ones.
+        """
+        self.beside = ""
+        if asked == ENTRIES:
+            self.name = ENTRIES
+            self.line = f"engine {ENTRIES}, {_WHAT[ENTRIES]} (-x)"
+            return
+        detours = part(arch, "detours") is not None
+        has_slot = detours or PltWatch.is_possible(arch)
+        if asked == SLOT and not has_slot:
+            raise UsageError(f"--engine slot: not for programs for {arch.name}")
+        if asked == POISON and detours:
+            raise UsageError(
+                f"--engine {POISON}: not for programs for {arch.name}, as stubs cannot send their"
+                f" threads on from a fault; --engine {SLOT} is"
+            )
+        is_left_to_us = asked in (None, AUTO)
+        by_slots = SLOT if detours or (has_slot and is_checked) else POISON
+        self.name = by_slots if is_left_to_us or asked is None else asked
+        why = "--engine"
+        if is_left_to_us:
+            why = _TO_CHECK if self.name == SLOT and not detours else _ON_STARTING
+        what = _WHAT | ({SLOT: _DETOURS} if detours else {})
+        self.line = f"engine {self.name}, {what[self.name]} ({because or why})"
+        if is_checked:
+            self.beside = by_slots if self.name == SITES else SITES
+            self.line += f"; beside it {self.beside}, {what[self.beside]}"
+            if SLOT in (self.name, self.beside) and not detours:
+                self.line += ", its resolver stepped through"
+
+
+class WatchMaker:
+    """Return the watch of the chosen engine. The program is at its loader's first instruction."""
+
+    __slots__ = ("_choice", "_detours", "_foreign", "_memory", "_place", "_stub")
+
+    def __init__(
+        self,
+        choice: EngineChoice,
+        stub: RemoteStub,
+        memory: GuestMemory,
+        foreign: ForeignProgram,
+        base: int,
+    ) -> None:
+        """Prepare the watch. `base` is the load bias of the loader. Raises RemoteError."""
+        self._choice = choice
+        self._stub = stub
+        self._memory = memory
+        self._foreign = foreign
+        self._place = 0
+        self._detours = part(foreign.arch, "detours")
+        if self._detours is not None and SLOT in (choice.name, choice.beside):
+            assert foreign.loader is not None
+            self._place = make(stub, memory, foreign.convention, foreign.loader, base, is_code=True)
+        if POISON in (choice.name, choice.beside):
+            if not PoisonedSlots.is_possible(memory):
+                raise RemoteError(
+                    "the program has memory at the lowest addresses, which are needed",
+                    hint="--engine sites",
+                )
+            assert foreign.loader is not None
+            self._place = make(stub, memory, foreign.convention, foreign.loader, base)
+
+    def __call__(self, points: Points) -> CallWatch:
+        """Return the watch, which uses the breakpoints `points` of its engine."""
+        convention = self._foreign.convention
+        if self._choice.name == ENTRIES:
+            return NoSlots()
+        sites = SiteWatch(self._stub, self._memory, convention, points)
+        if self._choice.name == SITES and not self._choice.beside:
+            return sites
+        by_slots = self._by_slots(points)
+        if not self._choice.beside:
+            return by_slots
+        return CheckedWatch(sites, by_slots, self._choice.name)
+
+    def _by_slots(self, points: Points) -> CallWatch:
+        convention = self._foreign.convention
+        if self._detours is not None:
+            return DetouredSlots(
+                self._stub,
+                self._memory,
+                self._detours,
+                self._place,
+                SIZE,
+                points,
+                SiteWatch(self._stub, self._memory, convention, points),
+            )
+        sender = Sender(self._stub, convention, self._memory)
+        if SLOT in (self._choice.name, self._choice.beside):
+            steps = bool(self._choice.beside)
+            return PltWatch(self._memory, sender, points, self._foreign.arch, steps=steps)
+        words = 1 + len(convention.descriptor)
+        # If `points` are in use for call sites, points at slots that are code would conflict with
+        # them.
+        return PoisonedSlots(
+            self._memory,
+            sender,
+            self._place,
+            SIZE,
+            words=words,
+            points=None if self._choice.beside else points,
+        )
+
+
+# A program under its emulator, with the interface that a session needs.
+
+_TURN = 0.02  # seconds of handling stops before others get their turn
+_END = 2.0  # seconds in which the emulator ends after its program
+_READY = os.WEXITED | os.WSTOPPED | os.WNOHANG | os.WNOWAIT | ptrace.WALL
+
+
+class RemoteTarget(Target):
+    """The emulator's process, which ends as the program does.
+
+    `engine` sees its calls, or is None if no engine does. `is_uncompared` is set if two engines
+    should have seen them nevertheless.
+    """
+
+    def __init__(self, tracer: Tracer, agents: AgentSource, signals: Signals) -> None:
+        super().__init__(tracer, agents, signals, follow=False)
+        self.engine: Engine | None = None
+        self.memory: GuestMemory | None = None
+        self.is_uncompared = False
+        self._emulator = self._emulators_name = ""
+        self._has_executed = False  # and ended so soon that only its name was left
+
+    def run(self, tick: Tick | None = None) -> ExitStatus:
+        """Supervise the program until it has ended (see `Target.run`).
+
+        Raises RemoteError if the emulator is gone, and its program has not ended.
+        """
+        ended = super().run(lambda: self._turn(tick))
+        engine = self.engine
+        is_killed = ended.signal == signal.SIGKILL  # a stub cannot report that
+        if engine is not None and not (engine.has_ended or engine.is_left or is_killed):
+            self._drain_stops(engine)
+            if self._has_executed and not engine.has_ended:
+                engine.executed()
+            elif not engine.has_ended:
+                raise RemoteError(
+                    "the emulator has died, not its program: nothing is known of that one's end",
+                    slug="remote-gone",
+                )
+        return ended
+
+    def _turn(self, tick: Tick | None) -> float:
+        engine = self.engine
+        if engine is not None and not engine.is_over:
+            program = self.programs[0]
+            if program.block is not None and program.block.command == layout.COMMAND_STOP:
+                engine.stop()
+            engine.work(_TURN)
+            if tick is not None:
+                tick()
+            return 0.0
+        if engine is not None and not (engine.has_ended or engine.is_left):
+            self._look_whether_executed(engine)
+        pause = tick() if tick is not None else None
+        return 0.02 if pause is None else pause
+
+    def remarks(self) -> list[str]:
+        """Return remarks on what its engine has not seen."""
+        engine = self.engine
+        return [] if engine is None else [*engine.remarks, *engine.unmatched()]
+
+    def verdict(self) -> EngineVerdict | None:
+        """Return whether two engines agree, None if there were not to be two."""
+        if self.is_uncompared:
+            return EngineVerdict(
+                "check: no calls to compare, as the program ran untraced", is_same=False
+            )
+        return None if self.engine is None else self.engine.verdict()
+
+    @property
+    def is_left(self) -> bool:
+        """Return whether the target was detached, and went on unobserved, before it ended."""
+        return self.engine is not None and self.engine.is_left
+
+    def emulator_runs(self) -> None:
+        """Note the emulator's program and process name."""
+        self._emulator = status.program_path(self.pid)
+        self._emulators_name = status.comm(self.pid)
+
+    def ended(self) -> str:
+        """Return how the emulator has ended, "" while it is running."""
+        self._take_events()
+        if self.exit is None:
+            return ""
+        number = self.exit.signal
+        return f"status {self.exit.status}" if number is None else f"signal {number}"
+
+    def kill(self) -> None:
+        """Kill the emulator, which has not run any of its program."""
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+            self.reap()
+        except OSError:
+            pass  # the process or thread has ended
+
+    def reap(self) -> None:
+        """Wait for the end of the emulator, which is about to come."""
+        if self.exit is None:
+            os.waitpid(self.pid, 0)
+
+    def _look_whether_executed(self, engine: Engine) -> None:
+        """Check whether the emulator's process runs another program by now."""
+        path = status.program_path(self.pid)
+        if path and self._emulator and path != self._emulator:
+            engine.executed()
+
+    def _drain_stops(self, engine: Engine) -> None:
+        """Handle the last stops that the stub has reported."""
+        end = time.monotonic() + _END
+        while not engine.is_over and time.monotonic() < end:
+            engine.work(0.05)
+
+    def _next_event(self) -> tuple[int, int] | None:
+        """Return the next wait status. While there is a turnstile, it takes them.
+
+        A process that has ended is looked at before its wait status is taken, because an executed
+        program may be over by now. A zombie has no program that could be read, but it has its
+        name (proc(5)).
+        """
+        turnstile = None if self.engine is None else self.engine.turnstile
+        if turnstile is not None and not turnstile.is_gone:
+            return turnstile.take_status() if self.exit is None else None
+        if self.engine is None or self.exit is not None:
+            return super()._next_event()
+        try:
+            ready = os.waitid(os.P_PID, self.pid, _READY)
+        except ChildProcessError:
+            return None  # another part of this process has waited for it
+        if ready is None:
+            return None
+        if ready.si_code in (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED):
+            names = ("", self._emulators_name)
+            self._has_executed = bool(names[1]) and status.comm(self.pid) not in names
+        return super()._next_event()
+
+    def _look_at_program(self) -> None:
+        """Do nothing, because the running file is the emulator's."""
+
+    def leave(self) -> None:
+        """Restore soscope's own signal handling (see `Target.leave`)."""
+        if self.memory is not None:
+            self.memory.close()
+        if self.engine is not None and self.engine.turnstile is not None:
+            self.engine.turnstile.close()
+        super().leave()
+
+
+# Start a program of another architecture under an emulator that waits for soscope.
+#
+# The steps are: fork, exec of the emulator, connect to its stub, run the program to its loader's
+# first instruction, allocate memory for soscope in it, and let it run.
 
 _AT_PHNUM = 5
 _NO_CHILDREN = (

@@ -1,33 +1,185 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine `slot`: slots lead to their PLT entries, which have breakpoints, as in ltrace.
-
-    call ─► stub ─► slot ─► its entry, a point ─► the function      … or, while it is unbound:
-                           its entry, a point ─► the resolver, which binds the slot
-                                                 its end, a point: the slot is ours again
-
-The value that the resolver stores is read at the resolver's last instruction. Each image's .plt
-or GOT has the resolver's address. So soscope sees a slot that is called again before its first
-call has returned, and slots that were bound before the attach. The program's slots have to be
-restored at the end. Otherwise slots that nothing binds again would lead to a resolver that is
-gone.
-
-With `steps` a thread is single-stepped through the resolver until the value of its slot changes,
-as the plan for ltrace on PowerPC preferred it. That needs no knowledge of the resolver's code. If
-a signal or another breakpoint interrupts the stepping, the breakpoint at the resolver's end
-remains.
-"""
+"""The engines that stop at PLT entries or at faults, and two engines that check each other."""
 
 from __future__ import annotations
 
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.isa import part
-from soscope.control.breakpoints.images import CalledSlot, ForeignImage
-from soscope.control.remote.guest import GuestMemory
-from soscope.control.remote.watch import Armed, CallWatch, Sender
-from soscope.control.settings import SLOT
+from soscope.control.breakpoints.images import CalledSlot, ForeignImage, GuestMemory
+from soscope.control.breakpoints.watch import Armed, CallWatch, Sender
+from soscope.control.outcome import EngineVerdict
+from soscope.control.qemu.sites import SiteWatch
+from soscope.control.settings import POISON, SLOT
 from soscope.entry.breakpoint import Points
 from soscope.model.arch import Arch
 from soscope.wire import layout
+
+# Run two engines on one program and compare which calls each of them notices (`--check`).
+#
+#     a call ─► its site, which counts it ─► where the slot leads ─► the other engine
+#
+# The program runs once, so that differences between two runs do not matter. One of the two engines
+# records calls, and the other one only counts them. Slots that are code (the BSS PLT of PowerPC)
+# have no address that could be changed. Their calls are not compared, and the verdict tells that.
+
+_Counts = dict[tuple[str, str], int]  # (image, symbol) -> number of slots
+
+
+class CheckedWatch(CallWatch):
+    """Call sites, and an engine that changes slots. `name` is the engine that records calls."""
+
+    changes_slots = True
+
+    __slots__ = (
+        "_alone",
+        "_at_sites",
+        "_at_slots",
+        "_codes",
+        "_is_retired",
+        "_passed",
+        "_sites",
+        "_slots",
+    )
+
+    def __init__(self, at_sites: SiteWatch, at_slots: CallWatch, name: str) -> None:
+        self.name = name
+        self.for_one_thread = at_slots.for_one_thread
+        self.faults = at_slots.faults
+        self._at_sites = at_sites
+        self._at_slots = at_slots
+        self._sites: _Counts = {}
+        self._slots: _Counts = {}
+        self._is_retired = False
+        self._alone: dict[str, int] = {}  # number of slots with a call site only, by image
+        self._codes: set[int] = set()  # addresses of those slots
+        self._passed: dict[int, int] = {}  # slot -> calls that only their site has seen
+
+    def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
+        """Let both engines notice the calls of a slot. Only one result gets a slot number."""
+        by_site = self._at_sites.hook(slot, image, call)
+        by_slot = self._at_slots.hook(slot, image, call)
+        if isinstance(by_site, Armed) and by_slot == layout.REFUSED_TEXT:
+            self._alone[image.name] = self._alone.get(image.name, 0) + 1
+            self._codes.add(slot.addr)
+            return by_site
+        return by_site if self.name == self._at_sites.name else by_slot
+
+    def hook_shared(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
+        """Refuse the slot, because one of the two engines cannot notice its calls."""
+        return layout.REFUSED_ADDRESS_TAKEN
+
+    def enters(self, pc: int) -> bool:
+        """Return whether a thread is at a call site whose instructions must run first."""
+        return self._at_sites.enters(pc)
+
+    def at_fault(self, pc: int) -> Armed | None:
+        """Return the slot whose call caused a fault at `pc`, or None."""
+        return self._at_slots.at_fault(pc)
+
+    def at_point(self, pc: int) -> Armed | None:
+        """Return the slot whose call a thread at `pc` is about to make, or None."""
+        return self._at_sites.at_point(pc) or self._at_slots.at_point(pc)
+
+    def return_addr(self, pc: int) -> int | None:
+        """Return the return address of a call whose thread has not jumped yet, or None."""
+        return self._at_sites.return_addr(pc)
+
+    def send(self, armed: Armed, pc: int) -> bool:
+        """Count the call, and move the thread on to the address in the slot or to the function."""
+        key, place = (armed.image.name, armed.slot.symbol), armed.slot.addr
+        if self._at_sites.has(pc):
+            if not self._is_retired and place not in self._codes:
+                self._sites[key] = self._sites.get(key, 0) + 1
+                self._passed[place] = self._passed.get(place, 0) + 1
+            return self._at_sites.send(armed, pc)
+        passed = self._passed.get(place, 0)
+        if passed or not self._is_retired:
+            self._slots[key] = self._slots.get(key, 0) + 1
+            self._passed[place] = max(passed - 1, 0)
+        return self._at_slots.send(armed, pc)
+
+    @property
+    def is_followed(self) -> bool:
+        """Return whether the thread just moved on must be single-stepped."""
+        return self._at_slots.is_followed
+
+    def has_stepped(self) -> bool:
+        """Note a step of a single-stepped thread. Return whether stepping is done."""
+        return self._at_slots.has_stepped()
+
+    def is_out_of_sight(self) -> None:
+        """Note that the thread is not stepped any more."""
+        self._at_slots.is_out_of_sight()
+
+    def remarks(self) -> list[str]:
+        """Return further remarks on how calls were noticed."""
+        return self._at_slots.remarks()
+
+    def forget(self, image: ForeignImage) -> None:
+        """Drop the slots of an image that was unloaded."""
+        self._codes = {addr for addr in self._codes if not image.contains(addr)}
+        self._at_sites.forget(image)
+        self._at_slots.forget(image)
+
+    def give_back(self) -> None:
+        """Restore the program's memory to what it would be without soscope."""
+        self._at_slots.give_back()
+
+    def give_back_in(self, memory: GuestMemory) -> None:
+        """Restore a copy of the program's memory to what it would be without soscope."""
+        self._at_slots.give_back_in(memory)
+
+    def take_again(self) -> None:
+        """Undo `give_back`."""
+        self._at_slots.take_again()
+
+    def retire(self) -> bool:
+        """Count no further calls, except those that are under way."""
+        self._is_retired = True
+        return False
+
+    def verdict(self) -> EngineVerdict:
+        """Return whether both engines have noticed the same calls."""
+        names = f"check: {self._at_sites.name} and {self._at_slots.name}"
+        counts = {
+            key: (self._sites.get(key, 0), self._slots.get(key, 0))
+            for key in sorted({*self._sites, *self._slots})
+        }
+        differing = [
+            f"{caller}->{symbol} {first} and {second}"
+            for (caller, symbol), (first, second) in counts.items()
+            if first != second
+        ]
+        alone = [f"{count} of {image}" for image, count in sorted(self._alone.items())]
+        said = f"slots that are code cannot be compared: {', '.join(alone)}" if alone else ""
+        if differing:
+            text = f"{names} differ: calls of {', '.join(differing)}"
+            return EngineVerdict("; ".join(filter(None, (text, said))), is_same=False)
+        if not counts:
+            said = said or "nothing was compared, as neither has noticed a call"
+            return EngineVerdict(f"{names}: {said}", is_same=False)
+        calls, functions = sum(self._slots.values()), len({symbol for _, symbol in counts})
+        call, function = "call" + "s" * (calls != 1), "function" + "s" * (functions != 1)
+        text = f"{names} agree: {calls} {call} of {functions} {function}"
+        return EngineVerdict("; ".join(filter(None, (text, said))), is_same=True)
+
+
+# The engine `slot`: slots lead to their PLT entries, which have breakpoints, as in ltrace.
+#
+#     call ─► stub ─► slot ─► its entry, a point ─► the function      … or, while it is unbound:
+#                            its entry, a point ─► the resolver, which binds the slot
+#                                                  its end, a point: the slot is ours again
+#
+# The value that the resolver stores is read at the resolver's last instruction. Each image's .plt
+# or GOT has the resolver's address. So soscope sees a slot that is called again before its first
+# call has returned, and slots that were bound before the attach. The program's slots have to be
+# restored at the end. Otherwise slots that nothing binds again would lead to a resolver that is
+# gone.
+#
+# With `steps` a thread is single-stepped through the resolver until the value of its slot changes,
+# as the plan for ltrace on PowerPC preferred it. That needs no knowledge of the resolver's code. If
+# a signal or another breakpoint interrupts the stepping, the breakpoint at the resolver's end
+# remains.
 
 _RESOLVER = 512  # bytes of code
 _BRANCHES = 4096
@@ -220,3 +372,219 @@ class PltWatch(CallWatch):
             self._is_given_back = False
             for armed in self._entries.values():
                 self._take(armed)
+
+
+# The engine `poison`: each slot leads to an unmapped address of its own.
+#
+# A call through a slot, by whatever stub, causes a fault at that address, which tells which slot it
+# was. The thread is moved on to the function, and the fault is discarded. So a call costs the
+# program only its own stop, however many slots there are. An emulator checks all breakpoints at
+# each indirect jump, so there are few of them: one for each return address of open calls.
+#
+# A slot that the loader may bind later keeps its unmapped address. Its relocation is changed so
+# that the loader stores the function's address in a cell elsewhere, which is read at each call.
+
+_FIRST, _END = 0x1000, 0x10000  # addresses at which programs have nothing
+_CELL = 32  # bytes
+_MOST_ENTRIES = 200  # because an emulator checks all breakpoints at each indirect jump
+_APART = 4  # bytes between two addresses: no processor rounds jumps further
+
+
+class Poisoned(Armed):
+    """One slot that leads to an unmapped address.
+
+    `before` is its former value. `cell` is the address at which the loader stores the function's
+    address, 0 if the loader will not do that any more. `poison` is its present value.
+    """
+
+    __slots__ = ("before", "cell", "poison")
+
+    def __init__(
+        self, slot: CalledSlot, image: ForeignImage, call: object, *, poison: int, cell: int
+    ) -> None:
+        super().__init__(slot, image, call)
+        self.before = 0
+        self.poison = poison
+        self.cell = cell
+
+    def copy(self) -> Poisoned:
+        """Return the same slot for a forked process."""
+        copied = Poisoned(self.slot, self.image, self.call, poison=self.poison, cell=self.cell)
+        copied.number, copied.is_part, copied.before = self.number, self.is_part, self.before
+        return copied
+
+
+class PoisonedSlots(CallWatch):
+    """All slots of one program that lead to unmapped addresses."""
+
+    __slots__ = (
+        "_behind",
+        "_cells",
+        "_cells_end",
+        "_entries",
+        "_free",
+        "_memory",
+        "_next",
+        "_points",
+        "_send",
+        "armed",
+        "is_given_back",
+    )
+
+    name = POISON
+    changes_slots = True
+    faults = True
+
+    def __init__(
+        self,
+        memory: GuestMemory,
+        sender: Sender,
+        cells: int,
+        size: int,
+        *,
+        words: int,
+        points: Points | None,
+    ) -> None:
+        """`cells` are `size` bytes of the program that belong to soscope. A slot has `words` words.
+
+        With `points`, slots that are code get breakpoints. Without, another watch handles them.
+        """
+        self._points = points
+        self._entries: dict[int, Armed] = {}  # slots that are code, by address
+        self._behind = range(
+            memory.coding.word.size, words * memory.coding.word.size, memory.coding.word.size
+        )
+        self._memory = memory
+        self._send = sender
+        self._cells = cells
+        self._cells_end = cells + size
+        self._next = _FIRST
+        self._free: list[int] = []
+        self.armed: dict[int, Poisoned] = {}  # unmapped address -> slot
+        self.is_given_back = False
+
+    @staticmethod
+    def is_possible(memory: GuestMemory) -> bool:
+        """Return whether the program has no memory at the addresses to be used."""
+        return memory.is_free(_FIRST, _END)
+
+    def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
+        """Make a slot lead to an unmapped address."""
+        if slot.is_entry and self._points is not None:
+            if len(self._entries) >= _MOST_ENTRIES:
+                return layout.REFUSED_FULL
+            entry = self._entries[slot.addr] = Armed(slot, image, call)
+            self._points.want(slot.addr)
+            return entry
+        if slot.is_code:
+            return layout.REFUSED_TEXT
+        if self._next >= _END and not self._free:
+            return layout.REFUSED_FULL
+        cell = 0
+        if slot.relocation:
+            if self._cells + _CELL > self._cells_end:
+                return layout.REFUSED_FULL
+            cell = self._cells
+            self._cells += _CELL
+        poison = self._free.pop() if self._free else self._next
+        armed = Poisoned(slot, image, call, poison=poison, cell=cell)
+        if not self._take(armed):
+            return layout.REFUSED_WRITE
+        if poison == self._next:
+            self._next += _APART
+        self.armed[poison] = armed
+        return armed
+
+    def at_fault(self, pc: int) -> Armed | None:
+        """Return the slot whose call caused a fault at `pc`, or None."""
+        return self.armed.get(pc)
+
+    def at_point(self, pc: int) -> Armed | None:
+        """Return the slot whose code a thread is about to run, or None."""
+        return self._entries.get(pc)
+
+    def _take(self, armed: Poisoned) -> bool:
+        memory, slot = self._memory, armed.slot
+        armed.before = memory.word(slot.addr)
+        if armed.cell:
+            where = armed.cell - armed.image.linked.load_bias
+            if not memory.write_word(armed.cell, armed.before):
+                return False
+            for offset in self._behind:  # of a descriptor; a stub would not use one with 0
+                word = memory.word(slot.addr + offset)
+                memory.write_word(armed.cell + offset, word)
+                memory.write_word(slot.addr + offset, word or 1)
+            if not memory.write_word(slot.relocation, where):
+                return False
+        return memory.write_word(slot.addr, armed.poison)
+
+    def send(self, armed: Armed, pc: int) -> bool:
+        """Move the thread on to the slot's target. Return False if the slot's own code does so."""
+        if pc in self._entries:
+            return False
+        assert isinstance(armed, Poisoned)
+        self._send.send(self._target(armed), armed.cell or armed.slot.addr)
+        return True
+
+    def _target(self, armed: Poisoned) -> int:
+        return self._memory.word(armed.cell) if armed.cell else armed.before
+
+    def give_back(self) -> None:
+        """Restore all slots to what they would be without soscope. May be called twice."""
+        if self.is_given_back:
+            return
+        self.is_given_back = True
+        self.give_back_in(self._memory)
+
+    def give_back_in(self, memory: GuestMemory) -> None:
+        """Restore a copy of the program's memory to what it would be without soscope."""
+        for armed in self.armed.values():
+            if armed.cell:
+                offset = armed.slot.addr - armed.image.linked.load_bias
+                memory.write_word(armed.slot.relocation, offset)
+            if memory.word(armed.slot.addr) == armed.poison:
+                if armed.cell:
+                    for offset in self._behind:
+                        word = memory.word(armed.cell + offset)
+                        memory.write_word(armed.slot.addr + offset, word)
+                memory.write_word(armed.slot.addr, self._target(armed))
+
+    def clean_copy(self) -> None:
+        """Restore the slots in a copy of the program."""
+        if not self.is_given_back:
+            self.give_back()
+            self.is_given_back = False  # the program itself keeps its hooks
+
+    def forked(self, memory: GuestMemory, points: Points) -> PoisonedSlots:
+        """Return a copy for a forked process."""
+        copied = PoisonedSlots(
+            memory,
+            self._send.copy_for(memory),
+            self._cells,
+            self._cells_end - self._cells,
+            words=len(self._behind) + 1,
+            points=points,
+        )
+        copied._entries = dict(self._entries)
+        copied._next, copied._free = self._next, list(self._free)
+        copied.armed = {poison: armed.copy() for poison, armed in self.armed.items()}
+        copied.is_given_back = self.is_given_back
+        return copied
+
+    def take_again(self) -> None:
+        """Undo `give_back`. The present values of the slots become the values of the cells."""
+        if self.is_given_back:
+            self.is_given_back = False
+            for armed in self.armed.values():
+                self._take(armed)
+
+    def forget(self, image: ForeignImage) -> None:
+        """Drop the slots of an image that was unloaded."""
+        for poison, armed in list(self.armed.items()):
+            if armed.image is image:
+                del self.armed[poison]
+                self._free.append(poison)
+        for addr, entry in list(self._entries.items()):
+            if entry.image is image and self._points is not None:
+                del self._entries[addr]
+                self._points.leave(addr)

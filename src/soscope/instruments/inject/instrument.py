@@ -7,7 +7,7 @@ trace get the injected calls, too.
 
 from __future__ import annotations
 
-from soscope.control.instrument import Hooks, Instrument
+from soscope.control.settings import Hooks, Instrument
 from soscope.instruments.inject.spec import CERTAIN, InjectRule
 from soscope.instruments.inject.tables import Tables
 from soscope.prototypes import load

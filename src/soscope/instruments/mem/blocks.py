@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from struct import unpack_from
 
-from soscope.control.instrument import Hooks, Instrument
-from soscope.control.stacklosses import StackLosses
+from soscope.control.flight import StackLosses
+from soscope.control.settings import Hooks, Instrument
 from soscope.instruments.mem.sampled import scale_of
 from soscope.live.python.offsets import agent_layouts
 from soscope.prototypes import load

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from _thread import allocate_lock, start_new_thread
 
-from soscope.control.instrument import Hooks, Instrument
+from soscope.control.settings import Hooks, Instrument
 from soscope.errors import SoscopeError
 from soscope.instruments.mem.layouts import ruby_library
 from soscope.instruments.mem.onpath import finder_source

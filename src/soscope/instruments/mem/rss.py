@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 
-from soscope.control.instrument import Instrument
+from soscope.control.settings import Instrument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

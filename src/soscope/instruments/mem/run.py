@@ -6,11 +6,10 @@ from __future__ import annotations
 import os
 
 from soscope.binfmt.elf.image import ElfImage
-from soscope.control.instrument import Instrument
 from soscope.control.outcome import Outcome
 from soscope.control.program import Program
 from soscope.control.session import Session
-from soscope.control.settings import SessionSettings
+from soscope.control.settings import Instrument, SessionSettings
 from soscope.entry.loader import is_loader, program_of
 from soscope.errors import FormatError
 from soscope.instruments.mem.rss import Divide, RssInstrument

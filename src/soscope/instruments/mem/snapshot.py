@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from soscope.control.blocks import Blocks
-from soscope.control.cost import LOOK, Price
-from soscope.control.costwords import look_lines
+from soscope.control.cost import LOOK, Price, look_lines
 from soscope.control.interpreter import VisitedInterpreter, visit
 from soscope.control.settings import SessionSettings
 from soscope.instruments.mem.model import COMPLETE, MemProcess, MemReport, RssParts

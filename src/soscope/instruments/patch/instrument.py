@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import os
 
-from soscope.control.crash import CrashSink
-from soscope.control.instrument import Instrument
+from soscope.control.flight import CrashSink
 from soscope.control.patch import Replacement, why
 from soscope.control.session import Session
-from soscope.control.settings import SessionSettings
+from soscope.control.settings import Instrument, SessionSettings
 from soscope.errors import UsageError
 from soscope.wire import layout, patches
 from soscope.wire.patches import Caller, PatchTable

@@ -8,7 +8,7 @@ The agent writes the numbers to the block, and soscope reads them there.
 
 from __future__ import annotations
 
-from soscope.control.instrument import Hooks, Instrument
+from soscope.control.settings import Hooks, Instrument
 from soscope.prototypes import load
 from soscope.recording.sink import Sink
 from soscope.select.filter import compile_selection

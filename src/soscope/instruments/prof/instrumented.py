@@ -6,7 +6,7 @@ Functions that were built with -fpatchable-function-entry are patched to do the 
 
 from __future__ import annotations
 
-from soscope.control.instrument import Hooks, Instrument
+from soscope.control.settings import Hooks, Instrument
 from soscope.instruments.prof import tree
 from soscope.instruments.prof.model import (
     MODE_COUNT,

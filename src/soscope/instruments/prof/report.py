@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.control.cost import Price
-from soscope.control.costwords import cost_lines
+from soscope.control.cost import Price, cost_lines
 from soscope.control.outcome import ChildPrograms
 from soscope.errors import RecordingError
 from soscope.instruments.prof.model import COMPLETE, CUT, DISK_FULL, MODE_LOG, Profile

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from soscope.control.instrument import Instrument
 from soscope.control.outcome import Outcome
 from soscope.control.session import Session
-from soscope.control.settings import DEFAULT_BUFFER, SessionSettings
+from soscope.control.settings import DEFAULT_BUFFER, Instrument, SessionSettings
 from soscope.instruments.prof.settings import ProfSettings
 from soscope.model.call import ProcessExit
 from soscope.proc.status import command_words, process_ns

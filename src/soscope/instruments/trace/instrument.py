@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 
 from soscope.control.cost import DISK, PRINT, READER
-from soscope.control.instrument import Hooks, Instrument
+from soscope.control.settings import Hooks, Instrument
 from soscope.control.signals import end_is_wanted, take_wish_to_end
 from soscope.instruments.trace.listener import Destination, Listener
 from soscope.instruments.trace.settings import (
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from soscope.control import outcome as session
     from soscope.control.cost import Price
-    from soscope.control.stacklosses import StackLosses
+    from soscope.control.flight import StackLosses
     from soscope.instruments.trace.described import DescribedFunctions
     from soscope.instruments.trace.outcome import (
         MergedPrograms,
@@ -90,7 +90,7 @@ class TraceInstrument(Instrument):
             self._kind = INSTRUMENTS[settings.mode]
             own, size = _memory_for(settings.stacks)
             if size:
-                from soscope.control.stacklosses import StackLosses
+                from soscope.control.flight import StackLosses
 
                 self._losses = StackLosses()
             self.hooks = Hooks(

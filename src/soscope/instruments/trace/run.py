@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from soscope.control.instrument import Instrument
 from soscope.control.session import Session
+from soscope.control.settings import Instrument
 from soscope.instruments.trace.instrument import TraceInstrument
 from soscope.instruments.trace.listener import Destination, Listener
 from soscope.instruments.trace.settings import TraceSettings

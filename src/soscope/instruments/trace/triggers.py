@@ -6,7 +6,7 @@ Their symbols are hooked whatever the filter of the trace is, and shown only if 
 
 from __future__ import annotations
 
-from soscope.control.instrument import Hooks, Instrument
+from soscope.control.settings import Hooks, Instrument
 from soscope.prototypes import load
 from soscope.select.filter import compile_selection
 from soscope.wire import layout

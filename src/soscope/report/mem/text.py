@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.control.costwords import time_text
+from soscope.control.cost import time_text
 from soscope.frames.cppnames import CppNames
 from soscope.frames.names import MAPPING_APIS
 from soscope.instruments.mem.model import (

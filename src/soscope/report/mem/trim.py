@@ -7,7 +7,7 @@ from soscope.report.jsontext import json_document
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.control.trim import Trimmed
+    from soscope.control.interpreter import Trimmed
 
 SCHEMA = "soscope/mem-trim/1"
 _MIB = 1 << 20

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 
-from soscope.control.instrument import Instrument
+from soscope.control.settings import Instrument
 from soscope.model.call import printable
 from soscope.wire import layout
 

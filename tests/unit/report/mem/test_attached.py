@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import json
 
-from soscope.control.cost import LOOK, Price
-from soscope.control.costwords import look_lines
+from soscope.control.cost import LOOK, Price, look_lines
 from soscope.control.outcome import AttachedOutcome, Outcome
 from soscope.report.form import MARKDOWN, Form
 from soscope.report.mem.attached import attached, detached, recorded

@@ -6,8 +6,7 @@ from __future__ import annotations
 import pytest
 
 from soscope.control import cost
-from soscope.control.cost import Price
-from soscope.control.costwords import cost_lines, look_lines, waits_so_far
+from soscope.control.cost import Price, cost_lines, look_lines, waits_so_far
 from soscope.instruments.trace.outcome import TraceOutcome, TraceProgramOutcome, price
 from soscope.model.image import (
     HOOKED,

@@ -13,10 +13,9 @@ import json
 import os
 import time
 
-from soscope.control.crash import CrashSink
-from soscope.control.instrument import Instrument
+from soscope.control.flight import CrashSink
 from soscope.control.session import Session
-from soscope.control.settings import LEAST_BUFFER, SessionSettings
+from soscope.control.settings import LEAST_BUFFER, Instrument, SessionSettings
 from soscope.errors import LaunchError, SoscopeError
 from soscope.instruments.inject.instrument import InjectInstrument
 from soscope.instruments.inject.sweep.observed import SitesInstrument

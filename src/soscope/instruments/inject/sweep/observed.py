@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.control.instrument import Hooks, Instrument
+from soscope.control.settings import Hooks, Instrument
 from soscope.instruments.inject.sweep.site import SeenSite
 from soscope.prototypes import load
 from soscope.recording.sink import Sink

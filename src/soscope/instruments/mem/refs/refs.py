@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from soscope.binfmt.source import ByteSource
-from soscope.control.costwords import look_lines
+from soscope.control.cost import look_lines
 from soscope.control.interpreter import VisitedInterpreter
 from soscope.errors import SoscopeError
 from soscope.frames.code import OriginCode

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.control.cost import STOPS
-from soscope.control.instrument import Hooks, Instrument
+from soscope.control.settings import Hooks, Instrument
 from soscope.instruments.prof.sampling.process import SamplerProcess
 from soscope.proc import status
 from soscope.recording.sink import Sink

@@ -6,12 +6,9 @@ from __future__ import annotations
 import os
 
 from soscope.control.breakpoints import watch
-from soscope.control.breakpoints.images import CalledSlot, ForeignImage
-from soscope.control.breakpoints.watch import Treatment, Wanted
-from soscope.control.remote.entries import EntryPoints
-from soscope.control.remote.errnoplace import ErrnoPlace
-from soscope.control.remote.program import ForeignProgram
-from soscope.control.remote.watch import Armed, CallWatch
+from soscope.control.breakpoints.images import CalledSlot, ErrnoPlace, ForeignImage
+from soscope.control.breakpoints.watch import Armed, CallWatch, EntryPoints, Treatment, Wanted
+from soscope.control.qemu.program import ForeignProgram
 from soscope.entry.breakpoint import Points
 from soscope.errors import FormatError
 from soscope.live.images import linkmaps
@@ -19,15 +16,16 @@ from soscope.model.image import IMAGE_LATE, IMAGE_LOADER, IMAGE_STARTUP, IMAGE_U
 from soscope.wire import layout
 from soscope.wire.recorder import Recorder
 
-_CONSISTENT, _DELETE = 0, 2  # r_state of <link.h>
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from soscope.control.breakpoints.images import GuestMemory
     from soscope.control.native.process import NativeProgram
-    from soscope.control.remote.guest import GuestMemory
     from soscope.entry.native.traps import NativeMemory
+
+
+_CONSISTENT, _DELETE = 0, 2  # r_state of <link.h>
 
 
 class ImageHooks:

@@ -11,25 +11,21 @@ lost. So before a second thread begins, threads are made to enter the stub one b
 
 from __future__ import annotations
 
+import os
 import time
 from errno import ENOTSUP
 
 from soscope.binfmt.isa import part
-from soscope.control.breakpoints import watch
-from soscope.control.breakpoints.watch import Treatment, Wanted
+from soscope.control.breakpoints import layouts, values, watch
+from soscope.control.breakpoints.capturing import Capturer, Kept
+from soscope.control.breakpoints.hooking import ImageHooks
+from soscope.control.breakpoints.images import ErrnoPlace, GuestMemory, InterruptedPoints
+from soscope.control.breakpoints.watch import Armed, CallWatch, EntryPoints, Treatment, Wanted
 from soscope.control.outcome import EngineVerdict
-from soscope.control.remote.capturing import Capturer, Kept
-from soscope.control.remote.entries import EntryPoints
-from soscope.control.remote.errnoplace import ErrnoPlace
-from soscope.control.remote.faults import IN_HANDLERS, OwnFaults
-from soscope.control.remote.guest import GuestMemory
-from soscope.control.remote.hooking import ImageHooks
-from soscope.control.remote.interrupted import InterruptedPoints
-from soscope.control.remote.program import ForeignProgram
-from soscope.control.remote.threads import LateStops, closes_socket, makes_thread
-from soscope.control.remote.watch import Armed, CallWatch
+from soscope.control.qemu.program import ForeignProgram
 from soscope.entry.breakpoint import Frame, OpenFrames, Points
 from soscope.entry.remote import packets
+from soscope.entry.remote.convention import Convention
 from soscope.entry.remote.packets import RemoteStop
 from soscope.entry.remote.qemu import Turnstile
 from soscope.entry.remote.stub import RemoteStub
@@ -41,6 +37,127 @@ from soscope.wire.recorder import Recorder
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+# Handle the program's own faults, in an engine whose calls are faults, too.
+
+IN_HANDLERS = "calls in handlers of SIGSEGV were not seen, nor those of other threads meanwhile"
+_LEAVE = ("longjmp", "_longjmp", "siglongjmp", "__longjmp_chk")
+
+
+class OwnFaults:
+    """Restores the slots while the program handles a fault of its own.
+
+    Its handler runs with SIGSEGV blocked. A call that faults there would end the program or
+    remove the handler, because a blocked fault is not delivered to the handler. The handler is
+    over when its thread comes back to the faulting instruction, or leaves by longjmp.
+    `any_survived` is set if the program has gone on after such a fault.
+    """
+
+    __slots__ = ("_hooks", "_memory", "_points", "_slots", "_waiting", "any_survived")
+
+    def __init__(
+        self, slots: CallWatch, points: Points, hooks: ImageHooks, memory: GuestMemory
+    ) -> None:
+        self._slots = slots
+        self._points = points
+        self._hooks = hooks
+        self._memory = memory
+        self._waiting: set[int] = set()
+        self.any_survived = False
+
+    def begin(self, pc: int) -> None:
+        """Prepare for the handler of a fault of the instruction at `pc`."""
+        if not self._slots.faults or self._waiting:
+            return
+        self._slots.give_back()
+        places = self._hooks.places_of(_LEAVE)
+        if self._memory.word(pc):  # else pc is no code, and the handler cannot return
+            places.add(pc)
+        for place in places:
+            self._points.want(place)
+        self._waiting = places
+
+    def at_point(self, pc: int, *, is_stopped: bool) -> None:
+        """Note a thread at a breakpoint. If its handler is over, make calls fault again."""
+        if pc in self._waiting:
+            self.any_survived = True
+            self._forget()
+            if not is_stopped:
+                self._slots.take_again()
+
+    def ended(self, *, is_killed: bool) -> None:
+        """Note that the program has ended, perhaps in a handler of its own fault."""
+        self.any_survived |= bool(self._waiting) and not is_killed
+
+    def _forget(self) -> None:
+        for place in self._waiting:
+            self._points.leave(place)
+        self._waiting = set()
+
+
+# Handle several threads of an emulated program: thread creation, and late stops.
+
+_CLONE_THREAD = 0x10000  # <linux/sched.h>
+_FLAGS = 2  # index of an argument of clone(2)
+
+
+class LateStops:
+    """Removed breakpoints at which a thread may have stopped while they were in place.
+
+    Such a thread waits for its turn to report the stop. If it stops there once more, the trap is
+    the program's own.
+    """
+
+    __slots__ = ("_gone", "_heard", "_now")
+
+    def __init__(self) -> None:
+        self._gone: dict[int, int] = {}
+        self._heard: dict[int, int] = {}
+        self._now = 0
+
+    def gone(self, addr: int) -> None:
+        """Note that the breakpoint at an address was removed."""
+        self._now += 1
+        self._gone[addr] = self._now
+
+    def is_late(self, tid: int, addr: int) -> bool:
+        """Return whether a breakpoint was at `addr` at the thread's last report."""
+        return self._gone.get(addr, 0) > self._heard.get(tid, 0)
+
+    def heard(self, tid: int) -> None:
+        """Note that a thread has reported its stop."""
+        self._heard[tid] = self._now
+
+    def forget(self, tid: int) -> None:
+        """Drop the data of a thread that has ended."""
+        self._heard.pop(tid, None)
+
+
+def makes_thread(stub: RemoteStub, memory: GuestMemory, convention: Convention, sp: int) -> bool:
+    """Return whether a call of clone(3), about to begin, will make a thread."""
+    reader = values.Reader(stub, memory, convention, sp)
+    reader.take([layouts.WORD] * (_FLAGS + 1))
+    return bool(reader.taken.words[_FLAGS] & _CLONE_THREAD)
+
+
+def closes_socket(stub: RemoteStub, memory: GuestMemory, convention: Convention, sp: int) -> bool:
+    """Return whether a call of closefrom(3), about to begin, will close a socket.
+
+    The emulator's own sockets are among them, at numbers that the program does not know.
+    """
+    reader = values.Reader(stub, memory, convention, sp)
+    reader.take([layouts.WORD])
+    first = reader.taken.words[0] & 0xFFFF_FFFF
+    folder = f"/proc/{memory.pid}/fd"
+    try:
+        return any(
+            int(name) >= first and os.readlink(f"{folder}/{name}").startswith("socket:")
+            for name in os.listdir(folder)
+        )
+    except OSError:
+        return True  # not known, so assume that it does
+
 
 _SIGSEGV, _SIGTRAP = 11, 5
 _START = 0.1  # seconds

@@ -10,13 +10,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from soscope.control.breakpoints import watch
-from soscope.control.gdbserver.run import HeldRun
-from soscope.control.remote.engine import NOT_FURTHER, Engine
-from soscope.control.remote.entries import EntryPoints
-from soscope.control.remote.guest import GuestMemory
-from soscope.control.remote.held.kept import SIGSEGV, SIGTRAP
-from soscope.control.remote.held.memory import HeldMemory
-from soscope.control.remote.watch import Armed, CallWatch
+from soscope.control.breakpoints.images import GuestMemory
+from soscope.control.breakpoints.watch import Armed, CallWatch, EntryPoints
+from soscope.control.gdbserver.guard import SIGSEGV, SIGTRAP
+from soscope.control.gdbserver.run import HeldMemory, HeldRun
+from soscope.control.qemu.engine import NOT_FURTHER, Engine
 from soscope.entry.breakpoint import Frame, Points
 from soscope.entry.remote import packets
 from soscope.entry.remote.packets import RemoteStop, process_of, tid_of
@@ -26,6 +24,7 @@ from soscope.errors import RemoteError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
 
 _THUMB2 = 3  # the protocol's kind of a breakpoint of four bytes
 

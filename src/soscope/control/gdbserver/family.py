@@ -16,17 +16,13 @@ from __future__ import annotations
 import time
 
 from soscope.binfmt.elf.reader import encoding
-from soscope.control.events import SessionEvents
-from soscope.control.exitstatus import ExitStatus
-from soscope.control.gdbserver.run import HeldRuns
-from soscope.control.program import Program
+from soscope.control.environment import ExitStatus
+from soscope.control.gdbserver.engine import HeldEngine
+from soscope.control.gdbserver.guard import SIGINT, SIGTRAP, Guard
+from soscope.control.gdbserver.run import HeldMemory, HeldProgram, HeldRuns
+from soscope.control.program import Program, SessionEvents
+from soscope.control.qemu.engine import EXECUTED, IN_CHILDREN, NEVER, serve
 from soscope.control.qemu.memory import RemoteSpace
-from soscope.control.remote.engine import EXECUTED, IN_CHILDREN, NEVER, serve
-from soscope.control.remote.held.engine import HeldEngine
-from soscope.control.remote.held.guard import Guard
-from soscope.control.remote.held.kept import SIGINT, SIGTRAP
-from soscope.control.remote.held.memory import HeldMemory
-from soscope.control.remote.held.program import HeldProgram
 from soscope.entry.remote import packets
 from soscope.entry.remote.packets import RemoteStop, process_of, tid_of
 from soscope.errors import RemoteError, SoscopeError

@@ -7,13 +7,20 @@ See `soscope/program.h`. All memory is read from outside, so a bad pointer does 
 from __future__ import annotations
 
 from soscope.control.breakpoints import values
-from soscope.control.breakpoints.layouts import AS_IT_IS, Relaying
-from soscope.control.remote import floats, results
-from soscope.control.remote.constants import Constants
-from soscope.control.remote.errnoplace import ErrnoPlace
-from soscope.control.remote.kinds import LONGEST, SIGNED, SINGLE, WIDE, Kind, kinds_of_format
-from soscope.control.remote.led import NOTHING_LED, Led
-from soscope.control.remote.records import PassedRecord
+from soscope.control.breakpoints.images import ErrnoPlace
+from soscope.control.breakpoints.layouts import (
+    AS_IT_IS,
+    LONGEST,
+    SIGNED,
+    SINGLE,
+    WIDE,
+    Constants,
+    Kind,
+    PassedRecord,
+    Relaying,
+    kinds_of_format,
+)
+from soscope.control.breakpoints.values import NOTHING_LED, Led
 from soscope.entry.remote.convention import LONG_DOUBLE_POINTER, Convention
 from soscope.model.call import (
     DATA_BYTES,
@@ -37,6 +44,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from soscope.entry.remote.stub import StoppedThread, WordMemory
+
 
 _INT = 4  # bytes
 _WIDE = 4  # bytes of a wchar_t
@@ -139,15 +147,15 @@ class Capturer:
         run = _ProgramRun(self, kept.taken, function.at_exit, kept.before, result, led)
         for op in run.ops():
             if op[0] == layout.OP_FLOAT:
-                name = floats.top_register(
+                name = values.top_register(
                     self._stub, self._convention, self._convention.result_float
                 )
-                data = floats.float_register(self._stub, self._convention, name)
+                data = values.float_register(self._stub, self._convention, name)
                 if kind == SINGLE:
-                    data = floats.as_single(data, self._convention)
+                    data = values.as_single(data, self._convention)
                 run.items.append((DATA_FLOATS, 0, 0, data))
             elif op[0] == layout.OP_RESULT and kind == LONGEST:
-                number = results.long_double_result(
+                number = values.long_double_result(
                     self._stub, self._memory, self._convention, kept.hidden
                 )
                 data = bytes(_X87_AT) + b"".join(each.to_bytes(8, "little") for each in number)
@@ -161,7 +169,7 @@ class Capturer:
 
     def _record(self, of: PassedRecord, kept: Kept | None) -> bytes:
         hidden = 0 if kept is None else kept.hidden
-        return results.record_result(self._stub, self._memory, self._convention, of, hidden)
+        return values.record_result(self._stub, self._memory, self._convention, of, hidden)
 
     def _has_hidden(self, result: Kind) -> bool:
         """Return whether the caller passes an address for the result."""
