@@ -17,7 +17,7 @@ import pytest
 
 from soscope.frames.names import stack_at
 from soscope.instruments.mem.events import collect
-from soscope.instruments.mem.matched import MatchedBlocks
+from soscope.instruments.mem.lifetimes import MatchedBlocks
 from soscope.recording.names import in_image
 from soscope.recording.reader import RecordingFile
 from tests.support.machines.tools import need

@@ -66,7 +66,7 @@ def run(invocation: Invocation) -> int:
     def chosen(listener: Listener) -> Listener:
         if choice is None:
             return listener
-        from soscope.instruments.trace.chosen import choose
+        from soscope.instruments.trace.filters import choose
 
         return choose(listener, choice)
 

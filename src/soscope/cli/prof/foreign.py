@@ -39,7 +39,7 @@ def read_foreign(
     from soscope.binfmt.profiles import is_ldprofile, read_gmon, read_ldprofile
     from soscope.binfmt.source import FileSource
     from soscope.instruments.prof.fromgmon import gmon_profile
-    from soscope.instruments.prof.fromldprofile import ldprofile_profile
+    from soscope.instruments.prof.gmon import ldprofile_profile
 
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)

@@ -39,7 +39,7 @@ def _rows(profile: Profile, options: ProfReportOptions) -> str:
 
 def _ways(profile: Profile, options: ProfReportOptions) -> str:
     from soscope.instruments.prof import contexts
-    from soscope.instruments.prof.flat import BY_THREAD
+    from soscope.instruments.prof.views import BY_THREAD
     from soscope.report.prof import tree
 
     pattern = options.callers or options.callees

@@ -19,8 +19,8 @@ import numpy.typing as npt
 from soscope.frames.names import HEAP_APIS
 from soscope.instruments.mem.counted import CountedBlocks
 from soscope.instruments.mem.events import BlockEvents, Collector, replaced
+from soscope.instruments.mem.lifetimes import EARLY, FOREVER, Integers, MatchedBlocks
 from soscope.instruments.mem.mapped import MappedArea, Mappings
-from soscope.instruments.mem.matched import EARLY, FOREVER, Integers, MatchedBlocks
 from soscope.instruments.mem.rates import Rates
 from soscope.instruments.mem.sums import (
     LIVE,

@@ -17,8 +17,8 @@ from soscope.frames.names import APIS, HEAP_APIS, MAPPING_APIS, FrameNames, stac
 from soscope.instruments.mem import sums
 from soscope.instruments.mem.counted import class_sizes, summed
 from soscope.instruments.mem.events import collect
+from soscope.instruments.mem.lifetimes import MatchedBlocks
 from soscope.instruments.mem.mapped import Mappings
-from soscope.instruments.mem.matched import MatchedBlocks
 from soscope.instruments.mem.model import (
     ALIVE,
     PEAK,

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 
-from soscope.instruments.prof.flat import (
+from soscope.instruments.prof.model import NOBODY, Profile
+from soscope.instruments.prof.views import (
     CALLS,
     SAMPLES,
     UNKNOWN,
@@ -16,7 +17,6 @@ from soscope.instruments.prof.flat import (
     sampled_ns,
     thread_frame,
 )
-from soscope.instruments.prof.model import NOBODY, Profile
 from soscope.model.call import StackFrame
 from soscope.model.image import Record
 

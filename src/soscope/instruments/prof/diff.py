@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from soscope.errors import RecordingError
-from soscope.instruments.prof.flat import (
+from soscope.instruments.prof.model import COMPLETE, SCHEMA, STATES
+from soscope.instruments.prof.views import (
     CALLS,
     SAMPLES,
     FlatRow,
@@ -15,7 +16,6 @@ from soscope.instruments.prof.flat import (
     image_name,
     sample_rows,
 )
-from soscope.instruments.prof.model import COMPLETE, SCHEMA, STATES
 from soscope.model.call import StackFrame, importance
 from soscope.model.image import Record
 from soscope.recording.reader import document_of, document_text, number_of, text_of

@@ -7,8 +7,8 @@ from difflib import get_close_matches
 
 from soscope.errors import RecordingError, UsageError
 from soscope.instruments.prof.contexts import Matches
-from soscope.instruments.prof.flat import frame_of, function_name, image_name
 from soscope.instruments.prof.model import Profile
+from soscope.instruments.prof.views import frame_of, function_name, image_name
 from soscope.live.names.demangle import plain_name
 from soscope.model.call import StackFrame
 from soscope.select.automaton import Automaton, compile_glob

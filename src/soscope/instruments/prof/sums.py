@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from soscope.instruments.prof.flat import added
 from soscope.instruments.prof.model import NOBODY, ProfArc, ProfFunction, Profile, ProfSums
+from soscope.instruments.prof.views import added
 from soscope.model.image import TracedImage
 
 

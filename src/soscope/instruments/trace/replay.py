@@ -10,7 +10,7 @@ from soscope.control.cost import Price
 from soscope.control.outcome import STOPPED_DURATION, STOPPED_FULL, STOPPED_LIMIT, ChildPrograms
 from soscope.errors import FormatError, SoscopeError, UsageError
 from soscope.instruments.trace.choice import Choice
-from soscope.instruments.trace.chosen import choose
+from soscope.instruments.trace.filters import choose
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import (
     STOPPED_CUT,

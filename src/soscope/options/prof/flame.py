@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.instruments.prof.flat import BY_FUNCTION, BY_THREAD
+from soscope.instruments.prof.views import BY_FUNCTION, BY_THREAD
 from soscope.options.display import DEBUG
 from soscope.options.flamefile import OUTPUT, flame_file, is_page
 from soscope.options.prof.image import BIASES, IMAGE, ProfFile

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.instruments.prof.flat import BY_FUNCTION, BY_IMAGE, BY_THREAD, GROUPS
+from soscope.instruments.prof.views import BY_FUNCTION, BY_IMAGE, BY_THREAD, GROUPS
 from soscope.options.display import DEBUG
 from soscope.options.prof.image import BIASES, IMAGE, ProfFile
 from soscope.options.shown import FORMAT, HOW, JSON, LIMIT

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.instruments.prof.flat import CALLS, SAMPLES, FlatRow, function_name, image_name
+from soscope.instruments.prof.views import CALLS, SAMPLES, FlatRow, function_name, image_name
 from soscope.model.call import printable
 from soscope.report.jsontext import json_document
 from soscope.report.markdown.values import time_text

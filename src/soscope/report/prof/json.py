@@ -3,14 +3,6 @@
 
 from __future__ import annotations
 
-from soscope.instruments.prof.flat import (
-    BY_FUNCTION,
-    CALLS,
-    SAMPLES,
-    FlatRow,
-    sample_rows,
-    tables_of,
-)
 from soscope.instruments.prof.model import (
     NOBODY,
     SCHEMA,
@@ -19,6 +11,14 @@ from soscope.instruments.prof.model import (
     Profile,
     ProfSample,
     ProfSums,
+)
+from soscope.instruments.prof.views import (
+    BY_FUNCTION,
+    CALLS,
+    SAMPLES,
+    FlatRow,
+    sample_rows,
+    tables_of,
 )
 from soscope.model.call import importance
 from soscope.report.delays import delay_members

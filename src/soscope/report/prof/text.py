@@ -6,9 +6,9 @@ The columns are the same as in `soscope trace -c`. A `-` stands for an unknown v
 
 from __future__ import annotations
 
-from soscope.instruments.prof import flat
-from soscope.instruments.prof.flat import FlatRow, JoinedRow
+from soscope.instruments.prof import views
 from soscope.instruments.prof.model import COMPLETE, MODE_QUIET, MODE_SAMPLE, Profile
+from soscope.instruments.prof.views import FlatRow, JoinedRow
 from soscope.model.call import StackFrame, printable
 from soscope.report.delays import delay_lines
 from soscope.report.markdown.values import time_text
@@ -23,16 +23,16 @@ _NAMES = 3  # names shown of many functions
 _SHORT_NS = 100_000_000  # shorter run times are shown in microseconds
 
 
-def text(profile: Profile, limit: int | None = None, by: str = flat.BY_FUNCTION) -> str:
+def text(profile: Profile, limit: int | None = None, by: str = views.BY_FUNCTION) -> str:
     """Return tables of the first `limit` rows (None for the default), and remarks about them.
 
     `by` is one of flat.GROUPS.
     """
     most = ROWS if limit is None else limit
-    tables = {what: rows for what, rows in flat.tables_of(profile, by).items() if rows}
+    tables = {what: rows for what, rows in views.tables_of(profile, by).items() if rows}
     is_joined = profile.is_chosen and len(tables) > 1
     if is_joined:
-        parts = [_joined_table(flat.joined(tables), most, by=by)]
+        parts = [_joined_table(views.joined(tables), most, by=by)]
     else:
         parts = [table(what, rows, most, by=by) for what, rows in tables.items()]
     if not parts:
@@ -106,7 +106,7 @@ def _joined_table(rows: list[JoinedRow], most: int, *, by: str) -> TableText:
     headings = [Heading("% time", 6), Heading("seconds", _SECONDS)]
     headings += [Heading("total", _SECONDS)] * has_total
     headings += [Heading("calls", 9), Heading("ns/call", 9)]
-    headings += [Heading("image")] * (by == flat.BY_FUNCTION)
+    headings += [Heading("image")] * (by == views.BY_FUNCTION)
     headings.append(Heading(by))
     lines = [_joined_cells(row, whole, has_total=has_total, by=by) for row in (*shown, whole)]
     return table_text(headings, lines[:-1], lines[-1])
@@ -128,7 +128,7 @@ def _joined_cells(row: JoinedRow, whole: JoinedRow, *, has_total: bool, by: str)
     cells += [seconds_text(total)] * has_total
     cells += _calls_cells(row.called, marks=row is not whole)
     name = printable(_name(row.frame, by))
-    image = [printable(flat.image_name(row.frame))] * (by == flat.BY_FUNCTION)
+    image = [printable(views.image_name(row.frame))] * (by == views.BY_FUNCTION)
     return [*cells, *image, name]
 
 
@@ -146,7 +146,7 @@ def _calls_cells(row: FlatRow | None, *, marks: bool = True) -> list[str]:
 
 
 def _nothing(profile: Profile, by: str) -> str:
-    if by == flat.BY_THREAD and (profile.arcs or any(sums.calls for sums in profile.sums)):
+    if by == views.BY_THREAD and (profile.arcs or any(sums.calls for sums in profile.sums)):
         return "the threads were not told apart"
     if profile.mode is None and profile.boundary is None and profile.own_ns is not None:
         return f"no samples were taken: its threads ran {time_text(profile.own_ns)} in all"
@@ -154,7 +154,7 @@ def _nothing(profile: Profile, by: str) -> str:
     return f"no calls were recorded{why}"
 
 
-def table(what: str, rows: list[FlatRow], most: int, *, by: str = flat.BY_FUNCTION) -> TableText:
+def table(what: str, rows: list[FlatRow], most: int, *, by: str = views.BY_FUNCTION) -> TableText:
     """Return a table of rows that count `what`: the first `most` rows, and one for the rest.
 
     `by` tells what the rows are.
@@ -174,9 +174,9 @@ def table(what: str, rows: list[FlatRow], most: int, *, by: str = flat.BY_FUNCTI
     if has_total:
         headings.append(Heading("total", _SECONDS))
     headings.append(Heading(what, 9))
-    if timed and what == flat.CALLS:
+    if timed and what == views.CALLS:
         headings.append(Heading("ns/call", 9))
-    if by == flat.BY_FUNCTION:
+    if by == views.BY_FUNCTION:
         headings.append(Heading("image"))
     headings.append(Heading(by))
     return table_text(headings, lines, _cells(whole, what, whole, has_total=has_total, by=by))
@@ -206,18 +206,18 @@ def _cells(row: FlatRow, what: str, whole: FlatRow, *, has_total: bool, by: str)
     if has_total:
         cells.append(seconds_text(row.total_ns))
     cells.append("-" if row.count is None else str(row.count))
-    if timed and what == flat.CALLS:
+    if timed and what == views.CALLS:
         cells[-1:] = _calls_cells(row, marks=False)
     name = printable(_name(row.frame, by))
-    if by == flat.BY_FUNCTION:
-        cells.append(printable(flat.image_name(row.frame)))
+    if by == views.BY_FUNCTION:
+        cells.append(printable(views.image_name(row.frame)))
     return [*cells, name]
 
 
 def _name(frame: StackFrame, by: str) -> str:
-    if by == flat.BY_IMAGE and not frame.symbol:
-        return frame.image or flat.UNKNOWN
-    return flat.function_name(frame)
+    if by == views.BY_IMAGE and not frame.symbol:
+        return frame.image or views.UNKNOWN
+    return views.function_name(frame)
 
 
 def share_text(part: int | None, whole: int | None) -> str:
@@ -249,7 +249,7 @@ def remarks(profile: Profile, *, has_marks: bool = False) -> list[str]:
 def untold_functions(profile: Profile) -> list[str]:
     """Return the functions whose times are not larger than their errors, for other formats."""
     names = [
-        flat.function_name(row.frame) for row in flat.function_rows(profile) if not row.is_told
+        views.function_name(row.frame) for row in views.function_rows(profile) if not row.is_told
     ]
     if not names:
         return []

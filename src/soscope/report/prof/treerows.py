@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.instruments.prof.contexts import Context, View
-from soscope.instruments.prof.flat import CALLS, added, image_name
+from soscope.instruments.prof.views import CALLS, added, image_name
 from soscope.model.call import importance
 from soscope.model.image import Record
 

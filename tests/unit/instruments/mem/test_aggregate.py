@@ -12,8 +12,8 @@ import pytest
 from soscope.instruments.mem import aggregate, sums
 from soscope.instruments.mem.aggregate import Aggregate
 from soscope.instruments.mem.events import Collector
+from soscope.instruments.mem.lifetimes import FOREVER, MatchedBlocks
 from soscope.instruments.mem.mapped import Mappings
-from soscope.instruments.mem.matched import FOREVER, MatchedBlocks
 from soscope.recording.sink import Sink
 from soscope.wire import layout
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.instruments.prof.flat import (
+from soscope.instruments.prof.views import (
     CALLS,
     SAMPLES,
     FlatRow,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.instruments.trace.choice import FAILURES, SUCCESSES, Choice
-from soscope.instruments.trace.chosen import ChosenListener
+from soscope.instruments.trace.filters import ChosenListener
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import TraceOutcome
 from soscope.model.call import (

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.instruments.trace.choice import Choice
-from soscope.instruments.trace.chosen import ChosenListener, choose
+from soscope.instruments.trace.filters import ChosenListener, choose
 from soscope.instruments.trace.outcome import TraceOutcome
 from soscope.model.call import Event, ProcessStart
 from soscope.select.filter import compile_selection

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from soscope.control.cost import Price
-from soscope.instruments.prof.flat import BY_IMAGE, BY_THREAD
 from soscope.instruments.prof.model import CUT, MODE_QUIET
+from soscope.instruments.prof.views import BY_IMAGE, BY_THREAD
 from soscope.report.prof.text import text
 from tests.support.files.profshapes import Shape
 

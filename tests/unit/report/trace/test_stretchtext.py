@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from soscope.instruments.trace.choice import FAILURES, Choice
-from soscope.instruments.trace.chosen import choose
+from soscope.instruments.trace.filters import choose
 from soscope.instruments.trace.outcome import TraceOutcome
 from soscope.model.call import (
     DATA_NULL,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from soscope.instruments.trace.choice import Choice
-from soscope.instruments.trace.chosen import choose
+from soscope.instruments.trace.filters import choose
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import TraceOutcome
 from soscope.model.call import (

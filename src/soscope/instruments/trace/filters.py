@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from soscope.recording.names import Programs
     from soscope.select.filter import Selection
 
+
 _FOREVER = 1 << 63
 _MOST_KEPT = 1 << 14
 _LONG = 256  # bytes of captured data up to which a result is remembered
