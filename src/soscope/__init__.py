@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from soscope import mem, prof
     from soscope.errors import SoscopeError
     from soscope.hooking.hook import Hook, hook
-    from soscope.instruments.trace.live import Call, trace
-    from soscope.instruments.trace.opened import Recording
-    from soscope.instruments.trace.opened import open_recording as open  # noqa: A004  soscope.open
+    from soscope.instruments.trace.api import Call, Recording, trace
+    from soscope.instruments.trace.api import open_recording as open  # noqa: A004  soscope.open
     from soscope.linker.image import Image, Slot
     from soscope.live.lookup.answer import Answer
     from soscope.live.process import Process
@@ -43,18 +42,18 @@ __all__ = [
 _LAZY = {
     "Answer": ("soscope.live.lookup.answer", "Answer"),
     "Binding": ("soscope.live.slots.bindings", "Binding"),
-    "Call": ("soscope.instruments.trace.live", "Call"),
+    "Call": ("soscope.instruments.trace.api", "Call"),
     "Hook": ("soscope.hooking.hook", "Hook"),
     "Image": ("soscope.linker.image", "Image"),
     "Process": ("soscope.live.process", "Process"),
-    "Recording": ("soscope.instruments.trace.opened", "Recording"),
+    "Recording": ("soscope.instruments.trace.api", "Recording"),
     "Slot": ("soscope.linker.image", "Slot"),
     "SoscopeError": ("soscope.errors", "SoscopeError"),
     "hook": ("soscope.hooking.hook", "hook"),
     "mem": ("soscope.mem", ""),
-    "open": ("soscope.instruments.trace.opened", "open_recording"),
+    "open": ("soscope.instruments.trace.api", "open_recording"),
     "prof": ("soscope.prof", ""),
-    "trace": ("soscope.instruments.trace.live", "trace"),
+    "trace": ("soscope.instruments.trace.api", "trace"),
 }
 
 

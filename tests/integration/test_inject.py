@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.instruments.inject.spec import parse_rule, seed_of
+from soscope.instruments.inject.instrument import parse_rule, seed_of
 from tests.support.machines.tools import need
 from tests.support.processes import attached
 from tests.support.processes.launching import compiled, environment
@@ -315,7 +315,7 @@ def test_a_trace_sees_what_the_program_sees() -> None:
 import sys
 from soscope.control.session import Session
 from soscope.instruments.inject.instrument import InjectInstrument
-from soscope.instruments.inject.spec import parse_rule
+from soscope.instruments.inject.instrument import parse_rule
 from soscope.instruments.trace.instrument import TraceInstrument
 from soscope.instruments.trace.listener import Destination, Listener
 from soscope.instruments.trace.settings import TraceSettings

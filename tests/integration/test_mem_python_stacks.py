@@ -19,8 +19,7 @@ import pytest
 from soscope.entry.agent.install import agent_path
 from soscope.frames.interpreters import PythonFrames, is_python
 from soscope.frames.names import FrameNames, stack_at
-from soscope.instruments.mem.events import collect
-from soscope.instruments.mem.lifetimes import MatchedBlocks
+from soscope.instruments.mem.lifetimes import MatchedBlocks, collect
 from soscope.recording.reader import RecordingFile
 from tests.support.machines.pythons import DISTRIBUTION, few_pythons, pythons
 from tests.support.machines.tools import need

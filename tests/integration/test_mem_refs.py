@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from soscope.errors import SoscopeError
+from soscope.instruments.mem.live import attach, visit_objects
 from soscope.instruments.mem.objects import ObjectsPlace
 from soscope.instruments.mem.refs import refs as refs_module
 from soscope.instruments.mem.refs.graph import RefGraph
 from soscope.instruments.mem.refs.model import HolderPath as Way
 from soscope.instruments.mem.refs.model import RefsReport, Where
 from soscope.instruments.mem.refs.refs import refs
-from soscope.instruments.mem.snapshot import attach, visit_objects
 from soscope.proc.memory import ProcessMemory
 from soscope.report.mem.refs import text
 from soscope.wire import headers as layout

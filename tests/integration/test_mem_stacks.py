@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from soscope.frames.names import stack_at
-from soscope.instruments.mem.events import collect
-from soscope.instruments.mem.lifetimes import MatchedBlocks
+from soscope.instruments.mem.lifetimes import MatchedBlocks, collect
 from soscope.recording.names import in_image
 from soscope.recording.reader import RecordingFile
 from tests.support.machines.tools import need

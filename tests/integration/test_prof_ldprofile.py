@@ -19,7 +19,7 @@ import pytest
 from soscope.binfmt.profiles import read_ldprofile
 from soscope.binfmt.source import BufferSource, FileSource
 from soscope.instruments.prof.gmon import ldprofile_profile
-from soscope.instruments.prof.naming import ImageFunctions
+from soscope.instruments.prof.names import ImageFunctions
 from tests.support.files import elffiles, gmonmade
 from tests.support.processes.run import soscope
 from tests.support.time.patience import limit

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from soscope.instruments.prof.model import ProfFunction
-from soscope.instruments.prof.naming import UNKNOWN, ImageFunctions
+from soscope.instruments.prof.names import UNKNOWN, ImageFunctions
 from tests.support.files import elffiles
 
 C = """\

@@ -18,7 +18,7 @@ import pytest
 
 from soscope.instruments.prof.model import Profile
 from soscope.instruments.prof.samples import add_samples
-from soscope.instruments.prof.sampling.process import SamplerProcess
+from soscope.instruments.prof.sampling.instrument import SamplerProcess
 from tests.support.machines.pythons import DISTRIBUTION, few_pythons
 from tests.support.processes.run import soscope
 from tests.support.processes.sampled import last_words, missed_ns, sampled
@@ -251,7 +251,7 @@ def test_a_sampler_that_was_killed_is_said_to_be_so() -> None:
 
 def test_the_sampler_ends_with_soscope(tmp_path: Path) -> None:
     code = (
-        "from soscope.instruments.prof.sampling.process import SamplerProcess\n"
+        "from soscope.instruments.prof.sampling.instrument import SamplerProcess\n"
         "import os, time\n"
         "print(SamplerProcess(100).pid, flush=True)\n"
         "time.sleep(600)\n"

@@ -14,7 +14,7 @@ import pytest
 
 from soscope.instruments.prof.model import Profile
 from soscope.instruments.prof.samples import add_samples
-from soscope.instruments.prof.sampling.process import SamplerProcess
+from soscope.instruments.prof.sampling.instrument import SamplerProcess
 from soscope.live.images.images import find_images
 from soscope.live.images.space import Space
 from soscope.live.ruby.frames import RubyStacks

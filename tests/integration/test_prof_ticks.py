@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from soscope.binfmt.profiles import Histogram
+from soscope.instruments.prof.gmon import put_times, times_of
 from soscope.instruments.prof.model import Profile
-from soscope.instruments.prof.naming import UNKNOWN, ImageFunctions
-from soscope.instruments.prof.sums import ArcSums
-from soscope.instruments.prof.ticks import put_times, times_of
+from soscope.instruments.prof.names import UNKNOWN, ImageFunctions
+from soscope.instruments.prof.views import ArcSums
 from tests.support.files import elffiles
 
 TEXT = """\

@@ -38,9 +38,9 @@ def _calls(options: ExportOptions) -> int:
     """Write single calls. Return the exit status."""
     from soscope.cli.wholefile import WholeFile
     from soscope.export.settings import CALL_FORMATS, SAMPLES
+    from soscope.instruments.trace.listener import stack_remarks
     from soscope.instruments.trace.replay import Replay
     from soscope.instruments.trace.settings import MODE_TRACE
-    from soscope.instruments.trace.stackremarks import stack_remarks
 
     replay = Replay(options.path)
     try:

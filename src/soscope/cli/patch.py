@@ -15,7 +15,7 @@ def run(invocation: Invocation) -> int:
     # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.control.patch import patch, undo
-    from soscope.instruments.patch.signature import check_replacements
+    from soscope.instruments.patch.spec import check_replacements
     from soscope.report.patch.json import document
     from soscope.report.patch.text import text
 

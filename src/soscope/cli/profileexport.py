@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def export_profile(recording: RecordingFile, options: ExportOptions) -> int:
     """Write the profile. Return 0, or 1 if the recording is damaged or incomplete."""
     from soscope.instruments.prof.model import COMPLETE, EMPTY
-    from soscope.instruments.prof.report import profile_of
+    from soscope.instruments.prof.run import profile_of
     from soscope.report.prof.text import untold_functions
 
     name = options.format

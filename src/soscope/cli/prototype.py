@@ -74,7 +74,7 @@ def explain(symbol: str, settings: TraceSettings, *, json: Form) -> int:
 
 def _mapped(pid: int) -> list[str]:
     """Return the paths of a process's images. Raises NoSuchProcess, NotPermitted."""
-    from soscope.instruments.trace.imagefiles import mapped
+    from soscope.instruments.trace.described import mapped
     from soscope.proc.rights import missing_right
     from soscope.proc.status import living_thread
 

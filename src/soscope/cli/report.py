@@ -22,9 +22,9 @@ def run(invocation: Invocation) -> int:
     # Imported late, as --help and usage errors do not need it.
     from soscope.cli import listeners
     from soscope.cli.tabled import summarize
-    from soscope.instruments.trace.files import file_at
     from soscope.instruments.trace.outcome import STOPPED_CUT
     from soscope.instruments.trace.replay import Replay
+    from soscope.instruments.trace.run import file_at
     from soscope.instruments.trace.settings import MODE_SUMMARY, MODE_TRACE
     from soscope.report.output import STDOUT, Output
     from soscope.report.trace.notes import notes

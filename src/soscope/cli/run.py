@@ -16,7 +16,7 @@ def run(invocation: Invocation) -> int:
     # Imported late, as --help and usage errors do not need it.
     from soscope.cli.exits import leave
     from soscope.instruments.patch.instrument import run as run_patched
-    from soscope.instruments.patch.signature import check_replacements
+    from soscope.instruments.patch.spec import check_replacements
     from soscope.proc.status import in_full
 
     check_replacements(options.wanted, command=options.command[0], is_asked=options.check)

@@ -115,7 +115,7 @@ def run(invocation: Invocation) -> int:
 
 def _check_picture(picture: Output, output: Output, options: TraceOptions) -> None:
     """Raise UsageError if a picture would replace another file."""
-    from soscope.instruments.trace.files import check_files, file_at
+    from soscope.instruments.trace.run import check_files, file_at
 
     record = options.settings.record
     check_files(

@@ -9,8 +9,7 @@ from soscope.options.units import parse_count, parse_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.instruments.trace.choice import Choice
-    from soscope.instruments.trace.moment import Moment
+    from soscope.instruments.trace.choice import Choice, Moment
     from soscope.select.filter import Selection
 
 _GROUP = "which of them to show"
@@ -28,17 +27,17 @@ def parse_level(text: str) -> int:
 
 def parse_moment(text: str) -> Moment:
     """Return a moment: `1.5s`, `12:34:56.789` or `1700000000.5`. Raises UsageError."""
-    from soscope.instruments.trace import moment
+    from soscope.instruments.trace import choice
 
     if ":" in text:
-        return moment.Moment(moment.CLOCK, _of_day(text))
+        return choice.Moment(choice.CLOCK, _of_day(text))
     seconds, _, part = text.partition(".")
     is_number = all(word.isascii() and word.isdigit() for word in (seconds, part or "0"))
     if is_number and len(seconds) <= 10 and len(part) <= 9:
         ns = int(seconds) * _SECOND + int(part.ljust(9, "0"))
-        return moment.Moment(moment.EPOCH if int(seconds) >= _EPOCH else moment.AFTER, ns)
+        return choice.Moment(choice.EPOCH if int(seconds) >= _EPOCH else choice.AFTER, ns)
     try:
-        return moment.Moment(moment.AFTER, parse_duration(text))
+        return choice.Moment(choice.AFTER, parse_duration(text))
     except UsageError as error:
         raise UsageError(
             f"'{text}' is no moment",

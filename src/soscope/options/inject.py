@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.instruments.inject.spec import InjectRule, parse_rule
+from soscope.instruments.inject.instrument import InjectRule, parse_rule
 from soscope.instruments.trace.settings import TraceSettings
 from soscope.options import trace
 from soscope.options.display import display_from

@@ -20,11 +20,14 @@ from typing import Any, NamedTuple
 from soscope.control.outcome import ProgramOutcome
 from soscope.control.session import Session
 from soscope.control.settings import Instrument, SessionSettings
-from soscope.instruments.prof.instrumented import InstrumentedCode
+from soscope.instruments.prof.instrumented import (
+    InstrumentedCode,
+    ReportedCalls,
+    ThreadCalls,
+    unpack,
+)
 from soscope.instruments.prof.model import MODE_LOG
-from soscope.instruments.prof.reported import unpack
 from soscope.instruments.prof.reportedtree import reported_calls
-from soscope.instruments.prof.tree import ReportedCalls, ThreadCalls
 from soscope.recording.names import in_image
 from soscope.recording.reader import RecordingFile
 from soscope.recording.sink import Sink, Tee

@@ -7,7 +7,7 @@ import re
 import subprocess
 from typing import Any
 
-from soscope.instruments.prof.sampling.process import SamplerProcess
+from soscope.instruments.prof.sampling.instrument import SamplerProcess
 from tests.support.time.patience import limit
 
 

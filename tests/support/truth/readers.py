@@ -17,7 +17,7 @@ from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.source import ByteSource, FileSource
 from soscope.cli.main import main
 from soscope.errors import FormatError, SoscopeError
-from soscope.instruments.prof.check.look import look_at
+from soscope.instruments.prof.check import look_at
 from soscope.report.prof import check_json, check_text
 
 
@@ -135,8 +135,8 @@ def printed(path: str) -> tuple[str, ...]:
 def gmon(path: str) -> tuple[str, ...]:
     """Read a file of gprof or LD_PROFILE, and make a profile of it as one of this Python."""
     from soscope.binfmt.profiles import is_ldprofile, read_gmon, read_ldprofile
-    from soscope.instruments.prof.fromgmon import gmon_profile
-    from soscope.instruments.prof.naming import ImageFunctions
+    from soscope.instruments.prof.gmon import gmon_profile
+    from soscope.instruments.prof.names import ImageFunctions
     from soscope.report.prof.json import document
 
     with Path(path).open("rb") as file:

@@ -18,7 +18,7 @@ def run(invocation: Invocation) -> int:
         return _record(options, options.output)
 
     # Imported late, as --help and usage errors do not need it.
-    from soscope.instruments.mem.snapshot import attach
+    from soscope.instruments.mem.live import attach
 
     did_before, notes = attach(options.pid)
     if options.json and not options.quiet:

@@ -13,7 +13,7 @@ def run(invocation: Invocation) -> int:
     invocation.debug |= options.debug
 
     # Imported late, as --help and usage errors do not need it.
-    from soscope.instruments.mem.snapshot import detach
+    from soscope.instruments.mem.live import detach
 
     was_counting, notes = detach(options.pid)
     if options.json and not options.quiet:

@@ -42,7 +42,7 @@ def _is_native(options: MemLiveOptions) -> bool:
     """Return whether blocks are wanted, or the process has only blocks."""
     if options.blocks or options.is_about_objects:
         return options.blocks
-    from soscope.instruments.mem.liveblocks import has_interpreter
+    from soscope.instruments.mem.live import has_interpreter
 
     return not has_interpreter(options.pid)
 

@@ -20,7 +20,7 @@ from soscope.errors import NoSuchProcess, SoscopeError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.control.outcome import Outcome
-    from soscope.instruments.mem.liveblocks import LiveBlocks
+    from soscope.instruments.mem.live import LiveBlocks
     from soscope.options.mem.live import MemLiveOptions
 
 _NS = 1_000_000_000
@@ -37,7 +37,7 @@ def run_blocks(options: MemLiveOptions) -> int:
     from soscope.cli.mem.visited import say_notes
     from soscope.cli.nameless import nameless
     from soscope.cli.trace import end
-    from soscope.instruments.mem.liveblocks import LiveBlocks
+    from soscope.instruments.mem.live import LiveBlocks
 
     descriptor = nameless()
     try:

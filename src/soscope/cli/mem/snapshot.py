@@ -26,7 +26,7 @@ def run(invocation: Invocation) -> int:
     # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.inspect.memory.rss import divide
-    from soscope.instruments.mem.snapshot import snapshot
+    from soscope.instruments.mem.live import snapshot
 
     report = snapshot(
         options.pid, collect=options.collect, qualname=options.qualname, divide=divide
@@ -46,7 +46,7 @@ def _is_native(options: MemSnapshotOptions) -> bool:
     """Return whether blocks are wanted, or the process has only blocks."""
     if options.blocks or options.is_about_objects:
         return options.blocks
-    from soscope.instruments.mem.liveblocks import has_interpreter
+    from soscope.instruments.mem.live import has_interpreter
     from soscope.options.units import duration_text
 
     if has_interpreter(options.pid):

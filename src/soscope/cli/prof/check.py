@@ -14,7 +14,7 @@ def run(invocation: Invocation) -> int:
 
     # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
-    from soscope.instruments.prof.check.look import look_at
+    from soscope.instruments.prof.check import look_at
     from soscope.report.prof.check_json import document
     from soscope.report.prof.check_text import text
 

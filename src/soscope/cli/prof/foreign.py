@@ -11,7 +11,7 @@ from soscope.errors import SoscopeError, UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.prof.model import Profile
-    from soscope.instruments.prof.naming import ImageFunctions
+    from soscope.instruments.prof.names import ImageFunctions
     from soscope.report.form import Form
 
 _MAGIC = b"gmon"
@@ -38,8 +38,7 @@ def read_foreign(
     """
     from soscope.binfmt.profiles import is_ldprofile, read_gmon, read_ldprofile
     from soscope.binfmt.source import FileSource
-    from soscope.instruments.prof.fromgmon import gmon_profile
-    from soscope.instruments.prof.gmon import ldprofile_profile
+    from soscope.instruments.prof.gmon import gmon_profile, ldprofile_profile
 
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
@@ -67,7 +66,7 @@ def read_foreign(
 
 
 def _library(path: str) -> str:
-    from soscope.instruments.prof.whichlibrary import library_of
+    from soscope.instruments.prof.views import library_of
 
     library = library_of(path)
     if library is None:
@@ -78,7 +77,7 @@ def _library(path: str) -> str:
 
 
 def _functions(image: str) -> ImageFunctions:
-    from soscope.instruments.prof.naming import ImageFunctions
+    from soscope.instruments.prof.names import ImageFunctions
 
     functions = ImageFunctions(image)
     if functions.elf is None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 from soscope.cli.main import note
-from soscope.instruments.prof.settings import ProfSettings
+from soscope.instruments.prof.model import ProfSettings
 from soscope.options.prof.what import What
 from soscope.report.form import Form
 
@@ -37,7 +37,7 @@ def profiled(
     from soscope.instruments.prof.run import run_prof
 
     if settings.mode is None and settings.boundary is None and settings.sample is None:
-        from soscope.instruments.prof.reporting import choose
+        from soscope.instruments.prof.run import choose
 
         choose(settings)
     early = Early()
@@ -48,7 +48,7 @@ def profiled(
         outcome = run_prof(settings, tell)
         early.finish()
         if settings.is_chosen and not quiet:
-            from soscope.instruments.prof.reporting import overlooked
+            from soscope.instruments.prof.run import overlooked
 
             images = [image for program in outcome.programs for image in program.images]
             outcome.remarks += overlooked(settings, images)
@@ -59,7 +59,7 @@ def profiled(
 
 
 def _shown(path: str, form: Form) -> str:
-    from soscope.instruments.prof.report import profile_of
+    from soscope.instruments.prof.run import profile_of
     from soscope.recording.reader import RecordingFile
 
     with RecordingFile.open(path) as recording:

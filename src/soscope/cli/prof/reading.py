@@ -6,7 +6,7 @@ from __future__ import annotations
 from soscope.cli.prof.foreign import is_foreign, read_foreign
 from soscope.errors import UsageError
 from soscope.instruments.prof.model import Profile
-from soscope.instruments.prof.report import profile_of
+from soscope.instruments.prof.run import profile_of
 from soscope.options.prof.image import ProfFile
 from soscope.recording.reader import RecordingFile
 

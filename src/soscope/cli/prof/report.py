@@ -38,7 +38,7 @@ def _rows(profile: Profile, options: ProfReportOptions) -> str:
 
 
 def _ways(profile: Profile, options: ProfReportOptions) -> str:
-    from soscope.instruments.prof import contexts
+    from soscope.instruments.prof import views as contexts
     from soscope.instruments.prof.views import BY_THREAD
     from soscope.report.prof import tree
 
@@ -47,7 +47,7 @@ def _ways(profile: Profile, options: ProfReportOptions) -> str:
         way = tree.TREE
         views = contexts.trees_of(profile, threads=options.by == BY_THREAD)
     else:
-        from soscope.instruments.prof.matching import matcher, nothing_called
+        from soscope.instruments.prof.views import matcher, nothing_called
 
         way = tree.CALLEES if options.callers is None else tree.CALLERS
         make = contexts.callees_of if options.callers is None else contexts.callers_of

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from soscope.control.outcome import ProgramOutcome
     from soscope.instruments.mem.aggregate import Aggregate
-    from soscope.instruments.mem.counted import CountedBlocks
+    from soscope.instruments.mem.lifetimes import CountedBlocks
     from soscope.recording.sink import Sink
     from soscope.wire.block import ControlBlock
 
@@ -161,7 +161,7 @@ class BlocksInstrument(Instrument):
             return recording
         # numpy takes a while to import
         from soscope.instruments.mem.aggregate import Aggregate
-        from soscope.instruments.mem.counted import CountedBlocks
+        from soscope.instruments.mem.lifetimes import CountedBlocks
 
         if self.mode == COUNT:
             self._counted = CountedBlocks()

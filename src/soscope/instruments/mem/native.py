@@ -14,11 +14,15 @@ import numpy.typing as npt
 
 from soscope.errors import RecordingError
 from soscope.frames.names import APIS, HEAP_APIS, MAPPING_APIS, FrameNames, stack_at
-from soscope.instruments.mem import sums
-from soscope.instruments.mem.counted import class_sizes, summed
-from soscope.instruments.mem.events import collect
-from soscope.instruments.mem.lifetimes import MatchedBlocks
-from soscope.instruments.mem.mapped import Mappings
+from soscope.instruments.mem import aggregate
+from soscope.instruments.mem.lifetimes import (
+    Mappings,
+    MatchedBlocks,
+    Rates,
+    class_sizes,
+    collect,
+    summed,
+)
 from soscope.instruments.mem.model import (
     ALIVE,
     PEAK,
@@ -28,7 +32,6 @@ from soscope.instruments.mem.model import (
     NativeTotals,
     Younger,
 )
-from soscope.instruments.mem.rates import Rates
 from soscope.instruments.mem.sampled import half_width
 from soscope.model.call import StackFrame
 from soscope.recording.reader import RecordingFile
@@ -38,7 +41,7 @@ _Key = tuple[int, int, int, tuple[int, ...]]
 # Index of a thread, number of a stack, count, bytes, variance of the bytes.
 Amount = tuple[int, int, float, float, float]
 _MAPPINGS = {ALIVE: "mappings", PEAK: "mappings_at_peak"}
-_COLUMN = {ALIVE: sums.LIVE, PEAK: sums.PEAK, TEMPORARY: sums.TEMPORARY}
+_COLUMN = {ALIVE: aggregate.LIVE, PEAK: aggregate.PEAK, TEMPORARY: aggregate.TEMPORARY}
 
 
 class _Sum:
@@ -300,7 +303,7 @@ class _Added(_Source):
     def __init__(self, recording: RecordingFile, report: MemReport, data: bytes) -> None:
         super().__init__()
         try:
-            self._head, self._keys, self._values = sums.unpack(data)
+            self._head, self._keys, self._values = aggregate.unpack(data)
             self._read(report)
             damaged = self._head.get("counted", {}).get("damaged", 0)
             recording.losses.strange = int(self._head.get("spoiled", 0)) + int(damaged)
@@ -318,21 +321,22 @@ class _Added(_Source):
             report.span = int(begun), max(int(begun), int(until))
         size, count, time_ns = head["peak"]
         live, made, temporary = (
-            _rounded(values[:, column]) for column in (sums.LIVE, sums.MADE, sums.TEMPORARY)
+            _rounded(values[:, column])
+            for column in (aggregate.LIVE, aggregate.MADE, aggregate.TEMPORARY)
         )
         report.native_totals = NativeTotals(
             live=live,
-            live_bytes=_rounded(values[:, sums.LIVE_BYTES]),
+            live_bytes=_rounded(values[:, aggregate.LIVE_BYTES]),
             allocations=made,
             frees=made - live - self.unseen,
-            allocated_bytes=_rounded(values[:, sums.MADE_BYTES]),
+            allocated_bytes=_rounded(values[:, aggregate.MADE_BYTES]),
             peak=round(count),
             peak_bytes=round(size),
             peak_time_ns=time_ns,
             temporary=temporary,
         )
         if report.sample_bytes is not None:
-            variance = float(values[:, sums.LIVE_VARIANCE].sum())
+            variance = float(values[:, aggregate.LIVE_VARIANCE].sum())
             report.native_totals.error_bytes = half_width(max(variance, 0.0))
         if "counted" in head:
             self._read_counted(report, head["counted"])
@@ -383,7 +387,7 @@ class _Added(_Source):
         if native == ALIVE and older_ns:
             if self._head["older_ns"] != older_ns:
                 raise RecordingError("a recording with --aggregate does not say how old blocks are")
-            first = sums.OLD
+            first = aggregate.OLD
         rows = self._of(first)
         if native == TEMPORARY:
             return rows + [(*area, 0.0) for area in self._head.get("mappings_temporary", [])]
@@ -394,7 +398,7 @@ class _Added(_Source):
 
     def made(self) -> list[Amount]:
         """Return the amounts that were made by each thread and stack."""
-        return self._of(sums.MADE)
+        return self._of(aggregate.MADE)
 
     def _of(self, first: int) -> list[Amount]:
         """Return the amounts of three columns, beginning with column `first`."""

@@ -9,13 +9,15 @@ about to end it.
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from _thread import allocate_lock, start_new_thread
 
+from soscope import errors
 from soscope.control.settings import Hooks, Instrument
+from soscope.entry.agent.install import agent_path
 from soscope.errors import SoscopeError
-from soscope.instruments.mem.layouts import ruby_library
-from soscope.instruments.mem.onpath import finder_source
 from soscope.instruments.mem.sampled import Chances, scale_of
 from soscope.live.python.offsets import agent_layouts
 from soscope.proc import status
@@ -29,10 +31,58 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.binfmt.source import ByteSource
     from soscope.control.outcome import ProgramOutcome
-    from soscope.instruments.mem.rss import RssInstrument
+    from soscope.instruments.mem.run import RssInstrument
     from soscope.instruments.mem.survivors import Survivors
     from soscope.recording.sink import Sink
     from soscope.wire.block import ControlBlock
+
+
+# The file of soscope's that the agent loads into Ruby programs.
+
+
+def ruby_library() -> bytes:
+    """Return the path of soscope_memprof.rb with a NUL behind it, b"" if there is no such file."""
+    folder = os.path.dirname(os.path.abspath(errors.__file__))
+    path = os.path.join(folder, "_agent", "ruby", "soscope_memprof.rb")
+    return os.fsencode(path) + b"\0" if os.path.exists(path) else b""
+
+
+# How a Python that soscope starts finds `soscope_mem`, also if it is not installed there.
+#
+# The agent runs a few lines of Python in the program before objects are counted. They add a finder
+# behind all others, which knows only this package, and tell the package the path of the agent's
+# file, because the program may load the agent as a library, too. So the environment and `sys.path`
+# are the same as without soscope, and packages that the program has installed itself come first.
+
+_PACKAGE = "soscope_mem"
+_SOURCE = """\
+import sys
+class SoscopeFinder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name != {package!r}:
+            return None
+        from importlib.machinery import PathFinder
+        spec = PathFinder.find_spec(name, [{folder}])
+        if spec is not None:
+            spec.loader_state = {agent}
+        return spec
+sys.meta_path.append(SoscopeFinder)
+"""
+
+
+def finder_source() -> bytes:
+    """Return the Python lines with a NUL behind them, b"" if this soscope lacks the package."""
+    for folder in sys.path:
+        if os.path.isfile(os.path.join(folder, _PACKAGE, "__init__.py")):
+            source = _SOURCE.format(
+                package=_PACKAGE,
+                folder=ascii(os.path.abspath(folder)),
+                agent=ascii(os.path.abspath(agent_path())),
+            )
+            return source.encode() + b"\0"
+    return b""
+
 
 # Calls at which the agent tries to enter an interpreter, which makes some of them soon after its
 # start. Functions of the exec family end a program while its objects are alive.

@@ -6,7 +6,6 @@ from __future__ import annotations
 from soscope.control.cost import Price, cost_lines
 from soscope.control.outcome import ChildPrograms
 from soscope.errors import RecordingError
-from soscope.instruments.mem.ends import command_of, judge, processes_of
 from soscope.instruments.mem.model import (
     ALIVE,
     COMPLETE,
@@ -17,6 +16,9 @@ from soscope.instruments.mem.model import (
     ObjectTotals,
     RssParts,
     Survivor,
+    command_of,
+    judge,
+    processes_of,
 )
 from soscope.instruments.mem.sampled import half_width
 from soscope.proc.status import in_full

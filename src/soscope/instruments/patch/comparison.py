@@ -17,7 +17,7 @@ from soscope.binfmt.elf import constants as elf
 from soscope.binfmt.elf.image import ElfImage
 from soscope.control.patch import Replacement
 from soscope.errors import SoscopeError
-from soscope.instruments.patch.signature import misfit
+from soscope.instruments.patch.spec import misfit
 from soscope.live.names.dwarfnames import DwarfNames
 from soscope.live.names.staticnames import ImageNames
 from soscope.model.call import Signature

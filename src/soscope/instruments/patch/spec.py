@@ -1,22 +1,208 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parsing of replacements, SYMBOL=LIB.so:FUNCTION, and of the images whose calls they take.
-
-What the library's file tells is checked before anything starts.
-"""
+"""What is to stand in whose place, and whether both take and give the same."""
 
 from __future__ import annotations
 
 import os
 
 from soscope.binfmt.elf import constants as elf
+from soscope.binfmt.elf import sections as debuglink
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.sections import Sections
 from soscope.control.patch import Replacement
 from soscope.entry.isa import arch
-from soscope.errors import FormatError, UsageError
+from soscope.errors import FormatError, SoscopeError, UsageError
+from soscope.model.call import INTEGER, MEMORY, RECORD, VOID, WORD, PassedType, Signature
+from soscope.prototypes import Prototypes, load
 from soscope.select import filter as expression
 from soscope.select.filter import ALL, compile_pattern
 from soscope.wire import layout
 from soscope.wire.patches import Caller
+
+# Whether a function can stand in place of another one, by the types of arguments and results.
+#
+# A replacement that surely breaks is refused: another number of arguments, or an argument or a
+# result of another size or in another kind of register. If the types of one function are not known,
+# there is nothing to compare. That is an error only if the user asked for the comparison.
+
+_SECONDS = 2.0  # time limit for reading the DWARF of one image
+_SECONDS_ASKED = 30.0
+_EXTRA = "pip install 'soscope[lines]'"
+_SECTIONS = (".debug_info", ".zdebug_info", ".gnu_debuglink")
+
+
+def check_replacements(
+    wanted: list[Replacement],
+    *,
+    pid: int | None = None,
+    command: str = "",
+    is_asked: bool = False,
+) -> None:
+    """Make sure that each function can stand in place of its symbol.
+
+    The symbols are looked up in process `pid`, or else where `command` will find them when it is
+    loaded. Raises UsageError if a replacement cannot work. If the user has asked for the
+    comparison (`is_asked`), UsageError is also raised for types that are not known, and
+    NoSuchProcess and NotPermitted can come.
+    """
+    prototypes = load()
+    for each in wanted:
+        _check_special(each, prototypes)
+    if is_asked:
+        _need_reader()
+    else:
+        wanted = [each for each in wanted if _may_have_types(each.library)]
+    if not wanted:
+        return
+
+    # Not needed for a library without types.
+    from soscope.instruments.patch.comparison import Comparison, NotKnown
+
+    seconds = _SECONDS_ASKED if is_asked else _SECONDS
+    comparison = Comparison(prototypes, pid, command, seconds)
+    try:
+        for each in wanted:
+            try:
+                wrong = comparison.misfit(each)
+            except NotKnown as reason:
+                wrong = str(reason) if is_asked else ""
+            except (SoscopeError, OSError):
+                if is_asked:
+                    raise
+                continue
+            if wrong:
+                raise _refusal(each, wrong)
+    finally:
+        comparison.close()
+
+
+def _may_have_types(path: str) -> bool:
+    """Return whether a library has debug information, or a separate file with it."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            image = ElfImage.from_descriptor(file.fileno(), path)
+            sections = Sections.read(image)
+            build_id = image.build_id
+    except (SoscopeError, OSError):
+        return False  # the loader will report what is wrong
+    if any(sections.named(name) is not None for name in _SECTIONS):
+        return True
+    return len(build_id) > 1 and os.path.exists(debuglink.build_id_path(build_id))
+
+
+def misfit(name: str, ours: Signature, symbol: str, theirs: Signature) -> str:
+    """Return why function `name` cannot replace `symbol`, "" if no reason is known."""
+    if ours.arguments is not None and theirs.arguments is not None:
+        wrong = _misfit_of_arguments(name, ours, symbol, theirs)
+        if wrong:
+            return f"{name} takes {ours.taken}, {symbol} takes {theirs.taken}: {wrong}"
+    result, wanted = ours.result, theirs.result
+    if not result.is_known or not wanted.is_known:
+        return ""
+    if wanted.kind == VOID:
+        # the caller of a void function passes no address for a result in memory
+        is_misfit = MEMORY in result.classes
+    elif result.kind == VOID:
+        is_misfit = True
+    else:
+        is_misfit = not result.fits(wanted)
+    if not is_misfit:
+        return ""
+    text = f"{name} returns {result.text}, {symbol} returns {wanted.text}"
+    if VOID in (result.kind, wanted.kind):
+        return text
+    return f"{text}: {_difference(result, wanted)}"
+
+
+def _misfit_of_arguments(name: str, ours: Signature, symbol: str, theirs: Signature) -> str:
+    assert ours.arguments is not None
+    assert theirs.arguments is not None
+    wanted = theirs.arguments
+    if theirs.is_variadic and not ours.is_variadic:
+        tail = ours.arguments[len(wanted) :]
+        if not _fits_tail(tail, theirs):
+            return f"{symbol} has '...', {name} has not"
+    elif ours.is_variadic and not theirs.is_variadic:
+        return f"{name} has '...', {symbol} has not"
+    elif len(ours.arguments) != len(wanted):
+        return f"{_count(len(ours.arguments))} for {len(wanted)}"
+    for number, (argument, other) in enumerate(zip(ours.arguments, wanted, strict=False), 1):
+        if not argument.fits(other):
+            return f"argument {number} is {_difference(argument, other)}"
+    return ""
+
+
+def _fits_tail(tail: tuple[PassedType, ...], theirs: Signature) -> bool:
+    """Return whether named arguments can take the variadic arguments of the replaced function."""
+    if not tail:
+        return False
+    if any(
+        len(tail) == len(known) and all(map(PassedType.fits, tail, known)) for known in theirs.tails
+    ):
+        return True
+    return len(tail) <= theirs.words and all(
+        argument.kind == WORD and argument.classes == (INTEGER,) for argument in tail
+    )
+
+
+def _count(number: int) -> str:
+    return "1 argument" if number == 1 else f"{number} arguments"
+
+
+def _difference(ours: PassedType, theirs: PassedType) -> str:
+    if ours.size != theirs.size:
+        return f"{_sized(ours)} for {_sized(theirs)}"
+    return f"{ours.text} ({_where(ours)}) for {theirs.text} ({_where(theirs)})"
+
+
+# A compiler calls these hooks as C calls functions, with arguments (GCC's manual,
+# -finstrument-functions). So a user's own profiler may stand there.
+_CALLED_AS_C = ("__cyg_profile_func_enter", "__cyg_profile_func_exit")
+
+
+def _sized(of: PassedType) -> str:
+    return f"{of.text} ({of.size} byte{'s' * (of.size != 1)})"
+
+
+def _where(of: PassedType) -> str:
+    """Return the kind of registers that a type is passed in."""
+    if of.kind == RECORD:
+        return f"a structure: {'+'.join(of.classes)}"
+    return {(INTEGER,): "an integer", (INTEGER, INTEGER): "an integer"}.get(of.classes, of.kind)
+
+
+def _refusal(each: Replacement, text: str) -> UsageError:
+    spec = each.text or f"{each.symbol}={each.library}:{each.function}"
+    return UsageError(f"--replace '{spec}': {text}")
+
+
+def _check_special(each: Replacement, prototypes: Prototypes) -> None:
+    """Refuse functions that no function written in C can replace."""
+    flags = prototypes.treatment(each.symbol)
+    if flags & layout.FN_TWICE:
+        raise _refusal(
+            each,
+            f"{each.symbol} returns several times from one call, "
+            "and a function in its place would be gone after the first",
+        )
+    if flags & layout.FN_NEVER and each.symbol not in _CALLED_AS_C:
+        raise _refusal(
+            each,
+            f"soscope leaves {each.symbol} alone: it is the compiler's own, "
+            "and not called as C calls functions",
+        )
+
+
+def _need_reader() -> None:
+    try:
+        import elftools  # noqa: F401  read further down; here is the place to refuse
+    except ImportError as error:
+        raise UsageError("--check: pyelftools is not installed", hint=_EXTRA) from error
+
+
+# Parsing of replacements, SYMBOL=LIB.so:FUNCTION, and of the images whose calls they take.
+#
+# What the library's file tells is checked before anything starts.
 
 _FUNCTIONS = (elf.STT_FUNC, elf.STT_GNU_IFUNC, elf.STT_NOTYPE)
 _FORM = "SYMBOL=LIB.so:FUNCTION, as in malloc=./count.so:my_malloc"

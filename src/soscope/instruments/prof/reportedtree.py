@@ -6,6 +6,17 @@ Times in a recording are ticks that include the cost of the hooks. Times in a pr
 
 from __future__ import annotations
 
+from soscope.instruments.prof.instrumented import (
+    ROOT,
+    CallNode,
+    LoggedThread,
+    ReportedCalls,
+    ThreadCalls,
+    is_logged,
+    means_of,
+    node_times,
+    unpack,
+)
 from soscope.instruments.prof.model import (
     MODE_QUIET,
     NOBODY,
@@ -14,11 +25,8 @@ from soscope.instruments.prof.model import (
     ProfNode,
     ProfThread,
 )
-from soscope.instruments.prof.nodetimes import means_of, node_times
-from soscope.instruments.prof.recordednames import RecordedNames
-from soscope.instruments.prof.reported import is_logged, unpack
-from soscope.instruments.prof.sums import ArcSums
-from soscope.instruments.prof.tree import ROOT, CallNode, LoggedThread, ReportedCalls, ThreadCalls
+from soscope.instruments.prof.names import RecordedNames
+from soscope.instruments.prof.views import ArcSums
 from soscope.recording.names import RecordedProgram, in_image
 from soscope.recording.reader import RecordingFile
 from soscope.wire import headers
@@ -109,7 +117,7 @@ def reported_calls(recording: RecordingFile) -> list[tuple[int, ReportedCalls]]:
     """
     reported = [(number, unpack(said)) for number, said in recording.reported]
     if is_logged(recording):
-        from soscope.instruments.prof.logged import add_logged
+        from soscope.instruments.prof.log import add_logged
 
         add_logged(recording, reported)
     return reported
@@ -169,7 +177,7 @@ class _Program:
 
     def timeline(self, thread: LoggedThread, profile: Profile, clock: Clock) -> ThreadTimeline:
         """Return the timeline of the thread that was added last."""
-        from soscope.instruments.prof.logged import timeline_of
+        from soscope.instruments.prof.log import timeline_of
         from soscope.recording.columns import Times
 
         pid = thread.pid

@@ -1,21 +1,277 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a command, or attach to a process, in a session that records a profile."""
+"""Record a profile of a command or a process, in the way that fits it, and read it back."""
 
 from __future__ import annotations
 
-from soscope.control.outcome import Outcome
+import os
+import shutil
+from collections.abc import Iterable
+
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.sections import SECTION as PATCHABLE_SECTION
+from soscope.binfmt.elf.sections import Sections
+from soscope.control.cost import Price, cost_lines
+from soscope.control.outcome import ChildPrograms, Outcome
 from soscope.control.session import Session
 from soscope.control.settings import DEFAULT_BUFFER, Instrument, SessionSettings
-from soscope.instruments.prof.settings import ProfSettings
+from soscope.errors import RecordingError, SoscopeError
+from soscope.instruments.prof.boundary import TIME
+from soscope.instruments.prof.instrumented import HOOKS
+from soscope.instruments.prof.model import (
+    COMPLETE,
+    CUT,
+    DISK_FULL,
+    MODE_LOG,
+    MODE_TIME,
+    Profile,
+    ProfSettings,
+)
+from soscope.linker.library import open_image
+from soscope.linker.search import closure
 from soscope.model.call import ProcessExit
-from soscope.proc.status import command_words, process_ns
+from soscope.model.image import TracedImage
+from soscope.proc import maps
+from soscope.proc.status import command_words, process_ns, signal_name
+from soscope.recording.reader import RecordingFile
 from soscope.recording.sink import Sink, Told
+from soscope.select.filter import ALL, Selection, chooses, compile_selection
+from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from soscope.wire.block import ControlBlock
+
+
+# Makes a profile of a recording.
+
+_NO_CLOCK = "times are too small: calls are counted alone while it forbids itself the clock"
+_TIMED = ("time", "sample", "log")  # modes in which calls have times
+
+
+def profile_of(
+    recording: RecordingFile,
+    *,
+    timeline: bool = False,
+    lines: bool = False,
+    sample_lines: bool = True,
+) -> Profile:
+    """Return the profile of a recording of `soscope prof`.
+
+    With `timeline` it has single calls, too. With `lines` it has file and line of called
+    functions as far as debug information has them, and with `sample_lines` those of sampled
+    frames. Raises RecordingError if the recording is about something else.
+    """
+    recording.expect("prof")
+    options = prof_options(recording)
+    if options is None:
+        raise RecordingError(f"'{recording.path}' is damaged: it does not say what was profiled")
+    end = recording.end or {}
+    killed = _number(end.get("signal"))
+    profile = Profile(
+        _command(recording, options),
+        state=_state(recording),
+        status=_number(end.get("status")),
+        signal=None if killed is None else signal_name(killed),
+        mode=_word(options.get("mode")),
+        boundary=_word(options.get("boundary")),
+    )
+    profile.is_chosen = options.get("chosen") is True
+    totals = end.get("totals")
+    if isinstance(totals, dict):
+        profile.processor_ns = _number(totals.get("processor_ns"))
+        if isinstance(whys := totals.get("not_sampled"), list):
+            profile.not_sampled = [str(why) for why in whys]
+    if timeline and profile.mode == MODE_LOG:
+        profile.timeline = []
+    if recording.reported or profile.boundary is not None or profile.mode == MODE_LOG:
+        _add_calls(recording, profile, lines=lines)
+        if profile.boundary in _TIMED or profile.mode in _TIMED:
+            profile.notes += _without_clock(recording)
+            for program in recording.programs.all():
+                profile.delays.add(program.delays(recording.clock))
+        profile.notes += _unmet(recording, options)
+    if recording.samples:
+        from soscope.instruments.prof.samples import add_samples
+
+        add_samples(recording.samples, profile, with_lines=sample_lines)
+    profile.dropped += sum(count for count, _ in recording.losses.messages())
+    profile.notes += [f"{count:,} lost: {why}" for count, why in recording.losses.messages()]
+    profile.cost = Price.of(end.get("cost"))
+    profile.executed = ChildPrograms.of(end.get("executed"))
+    profile.notes += profile.executed.lines()
+    profile.notes += cost_lines(profile.cost, "profiling")
+    profile.state = _state(recording)  # single calls have been read by now
+    if recording.damage is not None:
+        profile.notes.append(f"{recording.path}: {recording.damage}")
+    return profile
+
+
+def _add_calls(recording: RecordingFile, profile: Profile, *, lines: bool) -> None:
+    from soscope.instruments.prof.boundary import add_boundary, unseen_tables
+    from soscope.instruments.prof.names import RecordedNames
+    from soscope.instruments.prof.reportedtree import add_reported
+    from soscope.instruments.prof.views import ArcSums
+
+    sums, names = ArcSums(profile), RecordedNames(with_lines=lines)
+    if recording.reported or profile.mode == MODE_LOG:
+        add_reported(recording, profile, sums, names)
+    if profile.boundary is not None:
+        add_boundary(recording, sums, names)
+        profile.notes += unseen_tables(recording.programs.all())
+    sums.finish()
+    profile.notes += names.notes
+
+
+def _without_clock(recording: RecordingFile) -> list[str]:
+    """Return notes about programs in which some calls have no time."""
+    paths = {
+        program.path
+        for program in recording.programs.all()
+        if program.fact("agent_flags") & layout.AGENT_TSC_OFF
+    }
+    return [f"{path}: {_NO_CLOCK}" for path in sorted(paths)]
+
+
+def _unmet(recording: RecordingFile, options: dict[str, Any]) -> list[str]:
+    patterns = options.get("images")
+    images = [image for program in recording.programs.all() for image in program.images().values()]
+    if not isinstance(patterns, list) or not images:
+        return []
+    from soscope.instruments.prof.views import unmet
+
+    return unmet([str(pattern) for pattern in patterns], images)
+
+
+def prof_options(recording: RecordingFile) -> dict[str, Any] | None:
+    """Return how a profile was recorded, None if the recording is about something else."""
+    options = recording.meta.get("options")
+    said = options.get("prof") if isinstance(options, dict) else None
+    return said if isinstance(said, dict) else None
+
+
+def _command(recording: RecordingFile, options: dict[str, Any]) -> list[str]:
+    words = recording.meta.get("command") or options.get("command")
+    return [str(word) for word in words] if isinstance(words, list) else []
+
+
+def _state(recording: RecordingFile) -> str:
+    if recording.trouble is not None:
+        return DISK_FULL if recording.trouble.is_full else CUT
+    if recording.damage is None and recording.end is not None:
+        return COMPLETE
+    return CUT
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _word(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+# Chooses how to profile a command or a process, if no option tells.
+#
+# Images that were built with -pg or -finstrument-functions report their calls themselves. Images
+# built with -fpatchable-function-entry do so when they are patched.
+
+HZ = 199  # samples a second: twenty if a program runs for 0.1 s
+
+
+def choose(settings: ProfSettings) -> None:
+    """Choose to time reported calls if any chosen image reports calls, else the boundary.
+
+    If none of the present images is chosen, both are timed, as images that are loaded later may
+    be of either kind. Stacks are always sampled, too, as most of a program's time may pass
+    between its calls. Raises UsageError for a faulty pattern.
+    """
+    settings.is_chosen, settings.sample = True, HZ
+    selection = compile_selection(list(HOOKS), settings.images or [ALL])
+    chosen = [image for image in _images(settings) if _is_chosen(selection, *image)]
+    reports = any(_reports(image) for image, _, _ in chosen)
+    if reports or not chosen:
+        settings.mode = MODE_TIME
+    if not reports:
+        settings.boundary = TIME
+
+
+def overlooked(settings: ProfSettings, images: Iterable[TracedImage]) -> list[str]:
+    """Return a line for each image that reports its calls, if `choose` has found none.
+
+    Such an image was loaded later. Raises UsageError for a faulty pattern.
+    """
+    if settings.mode is not None:
+        return []
+    selection = compile_selection(list(HOOKS), settings.images or [ALL])
+    paths = dict.fromkeys(image.path for image in images if not image.is_main)
+    return [
+        f"{image.soname or os.path.basename(path)} reports its calls: "
+        f"--mode {MODE_TIME} times those inside it"
+        for image, path, _ in _opened(list(paths), has_program=False)
+        if _is_chosen(selection, image, path, is_main=False) and _reports(image)
+    ]
+
+
+_Found = tuple[ElfImage, str, bool]  # an image, its path, whether it is the program
+
+
+def _images(settings: ProfSettings) -> list[_Found]:
+    """Return the images that a command loads at its start, or that a process has mapped."""
+    if settings.pid is not None:
+        return _of_process(settings.pid)
+    path = shutil.which(settings.command[0]) or settings.command[0]
+    try:
+        needed = closure(open_image(path), path, os.environ.get("LD_LIBRARY_PATH", ""))
+    except (SoscopeError, OSError):
+        return []  # a script, or a file that the launch will refuse
+    return _opened([image.path for image in needed if image.path])
+
+
+def _of_process(pid: int) -> list[_Found]:
+    try:
+        mapped = dict.fromkeys(mapping.path for mapping in maps.read(pid) if "x" in mapping.flags)
+    except (SoscopeError, OSError):
+        return []  # attaching will report the reason
+    return _opened([path for path in mapped if path.startswith("/")])
+
+
+def _opened(paths: list[str], *, has_program: bool = True) -> list[_Found]:
+    """Open images, the program first if `has_program`. Unreadable images are left out."""
+    images: list[_Found] = []
+    for number, path in enumerate(paths):
+        try:
+            images.append((open_image(path), path, has_program and number == 0))
+        except (SoscopeError, OSError):
+            continue  # the vDSO or a deleted file, so the other images decide
+    return images
+
+
+def _is_chosen(selection: Selection, image: ElfImage, path: str, is_main: bool) -> bool:
+    name = image.soname or os.path.basename(path)
+    return chooses(
+        selection,
+        HOOKS[0],
+        caller=name,
+        callee="",
+        caller_path=path,
+        caller_is_main=is_main,
+    )
+
+
+def _reports(image: ElfImage) -> bool:
+    try:
+        if any(symbol.name in HOOKS for symbol in image.symbols.undefined()):
+            return True
+        sections = Sections.read(image).all
+        return any(section.name == PATCHABLE_SECTION for section in sections)
+    except (SoscopeError, OSError):
+        return False  # damaged symbols or section headers
+
+
+# Run a command, or attach to a process, in a session that records a profile.
 
 
 class ProcessorTime(Sink):

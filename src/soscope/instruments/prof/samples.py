@@ -8,7 +8,7 @@ from collections import Counter
 from soscope.errors import FormatError
 from soscope.frames.interpreters import NO_PART, Evaluator, mix
 from soscope.instruments.prof.model import HOOKS, Profile, ProfSample, ProfThread
-from soscope.instruments.prof.naming import UNKNOWN, ImageFunctions
+from soscope.instruments.prof.names import UNKNOWN, ImageFunctions
 from soscope.model.call import StackFrame
 
 TYPE_CHECKING = False

@@ -1,22 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choice of the calls of a trace that are shown, in a live trace or a recording.
-
-A call is chosen unless a condition excludes it. What can be decided depends on the moment: at the
-entry of a call, neither its result nor its duration is known.
-"""
+"""Which calls of a trace are shown, and what can be asked of single calls by name."""
 
 from __future__ import annotations
 
-from soscope.model.call import ENDED_RETURN, Entry, Exit
+from os.path import normpath
+from time import localtime, mktime
+
+from soscope.model.call import ENDED_RETURN, NOTHING, Entry, Exit, Stretch, WholeCall
 from soscope.model.image import TracedSlot, is_error
+from soscope.prototypes import compiled
+from soscope.recording.units import captured
 from soscope.select.filter import Selection, chooses, rules_matched
+from soscope.select.where import Address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from soscope.instruments.trace.descriptors import Descriptors
-    from soscope.instruments.trace.moment import Moment
     from soscope.model.image import TracedImage
-    from soscope.select.where import Condition
+    from soscope.prototypes import Prototypes
+    from soscope.prototypes.formats import Argument
+    from soscope.select.where import Condition, Value
+
+
+# The choice of the calls of a trace that are shown, in a live trace or a recording.
+#
+# A call is chosen unless a condition excludes it. What can be decided depends on the moment: at the
+# entry of a call, neither its result nor its duration is known.
 
 _MOST_SLOTS = 1 << 16  # slots are new objects when images come, so old ones are forgotten
 
@@ -232,3 +243,198 @@ def rules_about(selection: Selection, slot: TracedSlot) -> list[bool]:
 
 def _named(image: TracedImage | None) -> tuple[str, str, bool]:
     return ("", "", False) if image is None else (image.name, image.path, image.is_main)
+
+
+# Looks up properties of single calls by name: arguments, result, and others.
+
+_ALL = 1 << 30  # bytes; values are never shortened here
+_OF_ENTRY: dict[str, Callable[[Entry], float | str]] = {
+    "symbol": lambda entry: entry.slot.symbol,
+    "caller": lambda entry: entry.slot.caller.name if entry.slot.caller else "",
+    "callee": lambda entry: entry.slot.callee.name if entry.slot.callee else "",
+    "pid": lambda entry: entry.pid,
+    "tid": lambda entry: entry.tid,
+    "depth": lambda entry: entry.depth,
+}
+RESERVED = (*_OF_ENTRY, *OF_END)
+
+
+class CallViews:
+    """Makes views of calls. `prototypes` has the names of their arguments."""
+
+    def __init__(self, prototypes: Prototypes) -> None:
+        self.prototypes = prototypes
+        self._names: dict[str, dict[str, int]] = {}
+        self._tails: dict[str, list[list[str]]] = {}
+        self._known: set[str] = set(RESERVED)  # names that some call has had
+
+    def view(self, entry: Entry, leave: Exit | None = None) -> CallView:
+        """Return a view of a call at its entry, or at its end."""
+        return CallView(self, entry, leave)
+
+    def whole(self, stretch: Stretch, call: WholeCall, spent_ns: int) -> tuple[Entry, Exit]:
+        """Return a call of a stretch as events, without their times and depths."""
+        _, _, slot, arg0, result, data, errno, back = call
+        pid, tid = stretch.pid, stretch.tid
+        entry = Entry(0, pid, tid, slot, 0, 0, captured((arg0,), data), False)
+        after = captured((), back) if back else NOTHING
+        return entry, Exit(entry, 0, spent_ns, result, errno, after, ENDED_RETURN, pid, tid, slot)
+
+    def names_path(self, entry: Entry, paths: Iterable[str]) -> bool:
+        """Return whether an argument is one of some paths, in full."""
+        for passed in self.prototypes.format_call(entry.slot, entry.captured, _ALL):
+            argument = passed.told
+            value = "" if argument.cut else argument.value
+            if isinstance(value, str) and value and (value in paths or normpath(value) in paths):
+                return True
+        return False
+
+    def unknown(self, condition: Condition) -> list[str]:
+        """Return a line for each name of a condition that no call has had."""
+        names = [name for name in sorted(condition.names - self._known) if not _number(name)]
+        if not names:
+            return []
+        from soscope.select.filter import near_misses
+
+        candidates = sorted({*self._known, *(name for row in self._names.values() for name in row)})
+        lines = []
+        for name in names:
+            misses = near_misses(name, candidates)
+            end = f"; did you mean {', '.join(misses)}?" if misses else ""
+            lines.append(f"--where: none of the calls has a '{name}'{end}")
+        return lines
+
+    def place(self, slot: TracedSlot, name: str, arguments: list[Argument]) -> int | None:
+        """Return the index of the argument with a name, None if the call has none."""
+        number = _number(name)
+        if number:
+            return number - 1
+        symbol = slot.symbol
+        if symbol not in self._names:
+            of = self.prototypes.row(symbol)
+            fixed, tails = ([], []) if of is None else compiled.argument_names(of)
+            self._names[symbol] = {said: place for place, said in enumerate(fixed)}
+            self._tails[symbol] = tails
+        place = self._names[symbol].get(name)
+        if place is None:
+            # Only their lengths tell which of several tails of arguments a call has.
+            fixed_count = len(self._names[symbol])
+            rest = len(arguments) - fixed_count
+            tails = [tail for tail in self._tails[symbol] if len(tail) == rest]
+            if len(tails) == 1 and name in tails[0]:
+                place = fixed_count + tails[0].index(name)
+        if place is not None:
+            self._known.add(name)
+        return place
+
+
+class CallView:
+    """One call. Called with a name, it returns the value of that property, None if not known."""
+
+    __slots__ = ("_arguments", "_entry", "_leave", "_views")
+
+    def __init__(self, views: CallViews, entry: Entry, leave: Exit | None) -> None:
+        self._views = views
+        self._entry = entry
+        self._leave = leave
+        self._arguments: list[Argument] | None = None
+
+    def __call__(self, name: str) -> Value | None:
+        """Return the value, its text, and whether only the beginning of the value is known."""
+        of_entry = _OF_ENTRY.get(name)
+        if of_entry is not None:
+            value = of_entry(self._entry)
+            return value, str(value), False
+        if name in OF_END:
+            return None if self._leave is None else self._end(name, self._leave)
+        return self._argument(name)
+
+    def _end(self, name: str, leave: Exit) -> Value | None:
+        if name == "ended":
+            return leave.ended, leave.ended, False
+        if name == "duration":
+            spent = leave.duration_ns
+            return None if spent is None else (spent, str(spent), False)
+        if leave.ended != ENDED_RETURN or leave.result is None:
+            return None
+        slot, prototypes = leave.slot, self._views.prototypes
+        if name == "failed":
+            fails = is_error(slot.error_rule, leave.result)
+            return int(fails), str(fails), False
+        if name == "errno":
+            errno = prototypes.failure_errno(slot, leave)
+            return None if errno is None else (errno, prototypes.errno_name(errno), False)
+        return _value(prototypes.format_result(slot, leave, leave.entry, _ALL))
+
+    def _argument(self, name: str) -> Value | None:
+        slot, prototypes = self._entry.slot, self._views.prototypes
+        if self._arguments is None:
+            self._arguments = prototypes.format_call(slot, self._entry.captured, _ALL, self._leave)
+        arguments = self._arguments
+        place = self._views.place(slot, name, arguments)
+        if place is None or place >= len(arguments):
+            return None
+        if self._leave is None:  # output arguments are not filled in yet
+            known = prototypes.known_at_entry(slot)
+            if known is not None and place >= known:
+                return None
+        return _value(arguments[place])
+
+
+def _value(argument: Argument | None) -> Value | None:
+    if argument is None:
+        return None
+    argument = argument.told
+    if argument.value is None:
+        return None
+    value = argument.value
+    if isinstance(value, int) and (argument.is_address or argument.type.endswith("*")):
+        value = Address(value)
+    return value, argument.text, argument.cut
+
+
+def _number(name: str) -> int:
+    """Return N of the name argN, counted from 1, and 0 for other names."""
+    digits = name.removeprefix("arg")
+    return int(digits) if digits != name and digits.isdigit() and len(digits) < 4 else 0
+
+
+# A moment of a trace as users write it: a time after its beginning, or by the clock.
+
+_HALF_DAY = 43_200
+_SECOND = 1_000_000_000
+
+AFTER = "after"  # ns after the beginning of the trace
+EPOCH = "epoch"  # ns since 1970
+CLOCK = "clock"  # ns since midnight, local time
+
+
+class Moment:
+    """A moment: `ns` nanoseconds after the origin that `kind`, one of the constants, denotes."""
+
+    __slots__ = ("kind", "ns")
+
+    def __init__(self, kind: str, ns: int) -> None:
+        self.kind = kind
+        self.ns = ns
+
+    def time_ns(self, start_ns: int) -> int:
+        """Return CLOCK_REALTIME ns of the moment, in a trace that began at `start_ns`.
+
+        A time of day belongs to the day on which the trace began, or to the next day if it would
+        lie more than half a day before the beginning.
+        """
+        if self.kind == EPOCH:
+            return self.ns
+        if self.kind == AFTER:
+            return start_ns + self.ns
+        start = start_ns // _SECOND
+        day = localtime(start)
+        seconds, rest = divmod(self.ns, _SECOND)
+        for later in (0, 1):
+            minutes, second = divmod(seconds, 60)
+            clock = minutes // 60, minutes % 60, second
+            time = mktime((day.tm_year, day.tm_mon, day.tm_mday + later, *clock, 0, 0, -1))
+            if time + _HALF_DAY >= start:
+                break
+        return int(time) * _SECOND + rest

@@ -1,40 +1,316 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prototypes from debug information: of the functions themselves, or from their callers.
-
-gcc describes each function that a unit calls, with the types of its arguments, wherever the
-function is defined. So a program that was built with -g tells what it passes to libraries that
-were not.
-
-Debug information is read for functions that can be hooked and have no prototype, in images that
-have some. Most programs have no such functions or no such images. It is read when the loader has
-mapped the images and the agent has not hooked them yet, so captures are final from the first call
-on.
-"""
+"""Prototypes that debug information has, in the files of a process's images."""
 
 from __future__ import annotations
 
 import os
 import time
 
+from soscope.binfmt.elf import sections as debuglink
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.sections import Sections
+from soscope.binfmt.source import FileSource
 from soscope.errors import FormatError
-from soscope.instruments.trace.foreign import ForeignFunctions
-from soscope.instruments.trace.imagefiles import ImageFiles, KnownLines, mapped, mapped_at
+from soscope.proc import maps
+from soscope.prototypes.compiled import TREATMENT_FAMILIES
 from soscope.select.filter import Selection, chooses, compile_selection
 from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from soscope.binfmt.dwarf.entries import Entries
     from soscope.binfmt.elf.symbols.array import ElfSymbol
     from soscope.instruments.trace.settings import TraceSettings
     from soscope.prototypes import Prototypes
 
+
+# Finds the debug information of a file: in the file, or in its separate debug file.
+#
+# See the GDB manual, "Separate Debug Files".
+
+_SECTIONS = (
+    ".debug_info",
+    ".debug_abbrev",
+    ".debug_str",
+    ".debug_line_str",
+    ".debug_str_offsets",
+    ".debug_line",
+)
+_MOST = 1 << 28  # bytes that are read of all debug sections, at most
+
+
+def may_have_entries(image: ElfImage, path: str) -> bool:
+    """Return whether `entries_of` can find anything for an open image; mostly it cannot."""
+    sections = Sections.read(image)
+    return sections.named(".debug_info") is not None or any(
+        os.path.exists(candidate) for candidate, _ in _candidates(image, sections, path)
+    )
+
+
+def entries_of(image: ElfImage, path: str) -> tuple[Entries, str] | None:
+    """Return the DWARF entries of an open image, and the path of the file that has them.
+
+    Return None if there are none, if they cannot be read, or if they are too large to be read at
+    a program's start.
+    """
+    sections = Sections.read(image)
+    entries = _entries(image, sections)
+    if entries is not None:
+        return entries, path
+    for candidate, crc in _candidates(image, sections, path):
+        try:
+            descriptor = os.open(candidate, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError:
+            continue  # most files have no separate debug file
+        try:
+            debug = ElfImage.from_source(FileSource(descriptor, candidate))
+            separate = Sections.read(debug)
+            if _belongs(image, debug, separate, crc):
+                entries = _entries(debug, separate)
+        except (FormatError, OSError):
+            continue  # a damaged debug file describes nothing
+        finally:
+            os.close(descriptor)
+        if entries is not None:
+            return entries, candidate
+    return None
+
+
+def _entries(image: ElfImage, sections: Sections) -> Entries | None:
+    info = sections.named(".debug_info")
+    if info is None or image.header is None or info.size > _MOST:
+        return None
+    from soscope.binfmt.dwarf.entries import Entries
+
+    contents: list[bytes] = []
+    room = _MOST
+    try:
+        for name in _SECTIONS:
+            section = sections.named(name)
+            content: bytes | None = b""
+            if section is not None and section.size:
+                content = sections.unpacked(section, image.header.encoding, room) if room else None
+            if content is None:
+                return None  # too large, or compressed in an unknown way
+            contents.append(content)
+            room -= len(content)
+    except (FormatError, OSError):
+        return None  # damaged debug information describes nothing
+    return Entries(*contents)
+
+
+def _candidates(image: ElfImage, sections: Sections, path: str) -> Iterator[tuple[str, int | None]]:
+    """Yield paths, each with the CRC-32 that the file must have, or None to compare build-ids."""
+    if len(image.build_id) > 1:
+        yield debuglink.build_id_path(image.build_id), None
+    try:
+        link = debuglink.debuglink(image, sections)
+    except (FormatError, OSError):
+        return  # a damaged link leads nowhere
+    if link is None or "/" in link[0]:
+        return
+    name, crc = link
+    folder = os.path.dirname(os.path.abspath(path)).rstrip("/")
+    for below in (folder, f"{folder}/.debug", f"/usr/lib/debug{folder}"):
+        yield f"{below}/{name}", crc
+
+
+def _belongs(image: ElfImage, debug: ElfImage, sections: Sections, crc: int | None) -> bool:
+    build_id = debuglink.file_build_id(debug, sections)
+    if build_id != image.build_id and (crc is None or (build_id and image.build_id)):
+        return False
+    return crc is None or debuglink.crc32(debug.source) == crc
+
+
+# Functions with the name of a declared function, but defined by another library.
+#
+# The agent decides slot by slot which of the two a call reaches. This finds functions that may be
+# another library's, so that debug information is read for them.
+
+
+class ForeignFunctions:
+    """Finds such functions in the images of a program, given as (path, image)."""
+
+    def __init__(self, prototypes: Prototypes, images: list[tuple[str, ElfImage]]) -> None:
+        self._prototypes = prototypes
+        self._paths = images
+        self._named: list[tuple[ElfImage, str]] = []
+        self._known: dict[str, bool] = {}
+
+    def _images(self) -> list[tuple[ElfImage, str]]:
+        """Return the images with their names, made at the first use."""
+        if not self._named:
+            self._named = [
+                (image, image.soname or os.path.basename(path)) for path, image in self._paths
+            ]
+        return self._named
+
+    def may_be(self, symbol: ElfSymbol) -> bool:
+        """Return whether the function that an image calls by a symbol may be another library's."""
+        version = symbol.version
+        if version and any(self._prototypes.is_of(each, version) for each in TREATMENT_FAMILIES):
+            return False
+        return self.is_defined(symbol.name)
+
+    def is_defined(self, name: str) -> bool:
+        """Return whether an image outside of the name's family defines such a function."""
+        if name not in self._known:
+            family = self._prototypes.family(name)
+            self._known[name] = bool(family) and any(
+                not self._prototypes.is_of(family, called) and _has(image, name)
+                for image, called in self._images()
+            )
+        return self._known[name]
+
+    def is_other(self, image: ElfImage, name: str) -> bool:
+        """Return whether this image is outside of the name's family and defines such a function."""
+        family = self._prototypes.family(name)
+        called = next(called for each, called in self._images() if each is image)
+        return bool(family) and not self._prototypes.is_of(family, called) and _has(image, name)
+
+
+def _has(image: ElfImage, name: str) -> bool:
+    try:
+        return image.symbols.lookup(name) is not None
+    except FormatError:
+        return False
+
+
+# The files of a process's images, found by its mappings and kept open for a while.
+
+_MOST_IMAGEFILES = 1000
+_MOST_KEPT = 250  # descriptors that stay open
+_MOST_LINES = 1 << 13  # lines of mappings of processes
+
+# By line of mappings: path and inode of the mapped file, None if there is none that can be opened.
+KnownLines = dict[bytes, tuple[str, int] | None]
+
+
+class ImageFiles:
+    """Files of images, open until they are closed. `all` are (path, image)."""
+
+    def __init__(self, paths: dict[str, int] | list[str]) -> None:
+        """Open the files `paths`, in order, each with its inode if that is known."""
+        self.all: list[tuple[str, ElfImage]] = []
+        self._open: dict[str, tuple[int, int, ElfImage | None]] = {}
+        self._strings: dict[str, bytes] = {}
+        self.become(paths if isinstance(paths, dict) else dict.fromkeys(paths, 0))
+
+    def become(self, paths: dict[str, int]) -> None:
+        """Replace the list of files. Files that are open already stay open."""
+        for path in list(self._open):
+            if path not in paths or self._open[path][0] != paths[path]:
+                self._forget(path)
+        self.all = []
+        for path, inode in list(paths.items())[:_MOST_IMAGEFILES]:
+            if path not in self._open:
+                try:
+                    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+                except OSError:
+                    continue  # frames of this image are named without the file
+                try:
+                    if inode not in (0, os.fstat(descriptor).st_ino):
+                        os.close(descriptor)  # the path has another file by now
+                        continue
+                    image: ElfImage | None = ElfImage.from_descriptor(descriptor, path)
+                except (FormatError, OSError):
+                    image = None
+                self._open[path] = inode, descriptor, image
+            image = self._open[path][2]
+            if image is not None:
+                self.all.append((path, image))
+
+    def rest(self) -> None:
+        """Close most files if there are many, as they are not needed for a while."""
+        for path in list(self._open)[_MOST_KEPT:]:
+            self._forget(path)
+
+    def may_define(self, path: str, image: ElfImage, name: str) -> bool:
+        """Return whether an image has a symbol `name`, defined or not.
+
+        The second look into the same image is fast. Raises FormatError.
+        """
+        if path not in self._strings:
+            self._strings[path] = image.dynamic_strings()
+        return name.encode(errors="surrogateescape") + b"\0" in self._strings[path]
+
+    def _forget(self, path: str) -> None:
+        os.close(self._open.pop(path)[1])
+        self._strings.pop(path, None)
+
+    def close(self) -> None:
+        """Close all files."""
+        self.become({})
+
+
+def mapped(pid: int) -> dict[str, int]:
+    """Return the paths of a process's images with their inodes, the program first.
+
+    Raises OSError.
+    """
+    return _paths(pid, maps.text_of(pid).split(b"\n"), {})
+
+
+def mapped_at(pid: int, addr: int, known: KnownLines) -> tuple[str, dict[str, int]]:
+    """Return the path of the image whose first mapping is at `addr`, and all as `mapped`.
+
+    The path is "" if that file cannot be found. `known` are lines that were parsed before, so
+    that they are not parsed again for each image that a process loads. Raises OSError.
+    """
+    lines = maps.text_of(pid).split(b"\n")
+    if len(known) > _MOST_LINES:
+        known.clear()
+    paths = _paths(pid, lines, known)
+    start = b"%08x-" % addr
+    here = next((maps.parse_line(line).path for line in lines if line.startswith(start)), "")
+    return here if here in paths else "", paths
+
+
+def _paths(pid: int, lines: list[bytes], known: KnownLines) -> dict[str, int]:
+    main = os.readlink(f"/proc/{pid}/exe")
+    paths = {main: 0}
+    for line in lines:
+        if b"xp " not in line and b"xs " not in line:
+            continue
+        if line not in known:
+            known[line] = _file_of(line)
+        file = known[line]
+        if file is not None and not paths.get(file[0]):
+            paths[file[0]] = file[1]
+    return paths
+
+
+def _file_of(line: bytes) -> tuple[str, int] | None:
+    """Return path and inode of the mapped file, None if there is none, or if it differs here."""
+    mapping = maps.parse_line(line)
+    if "x" not in mapping.flags or not mapping.path.startswith("/"):
+        return None
+    # The path must lead to the same file here, as the process may have another root.
+    try:
+        is_same = os.stat(mapping.path).st_ino == mapping.inode
+    except OSError:
+        return None  # the file is gone or may not be read
+    return (mapping.path, mapping.inode) if is_same else None
+
+
+# Prototypes from debug information: of the functions themselves, or from their callers.
+#
+# gcc describes each function that a unit calls, with the types of its arguments, wherever the
+# function is defined. So a program that was built with -g tells what it passes to libraries that
+# were not.
+#
+# Debug information is read for functions that can be hooked and have no prototype, in images that
+# have some. Most programs have no such functions or no such images. It is read when the loader has
+# mapped the images and the agent has not hooked them yet, so captures are final from the first call
+# on.
+
 _SECONDS = 1.0  # seconds of processor time for all images of a program, whose start waits
 _LATER = 0.5  # seconds for all images loaded later; the loading thread waits
 LTRACE_FILES = ("~/.ltrace.conf", "/etc/ltrace.conf")
 _MOST_NAMES = 2000  # mangled C++ names of one program: a third of a second
-_MOST_KEPT = 1 << 25  # bytes of .debug_info that are kept between two looks at an image
+_MOST_KEPT_DESCRIBED = 1 << 25  # bytes of .debug_info that are kept between two looks at an image
 _MOST_TRIED = 4  # DWARF entries that are tried for one function
 
 
@@ -57,7 +333,7 @@ class DescribedFunctions:
         self._left = _LATER
         self.notes: list[str] = []
         self._kept: dict[str, tuple[Entries, str] | None] = {}  # DWARF, while images are open
-        self._room = _MOST_KEPT
+        self._room = _MOST_KEPT_DESCRIBED
 
     def look(self, pid: int) -> None:
         """Read the images that a process has now."""
@@ -129,7 +405,7 @@ class DescribedFunctions:
 
     def _forget(self) -> None:
         self._kept = {}
-        self._room = _MOST_KEPT
+        self._room = _MOST_KEPT_DESCRIBED
 
     def _doubtful(self) -> set[str] | None:
         """Return the filter's names that belong to a family, None if others may match."""
@@ -171,8 +447,6 @@ class DescribedFunctions:
 
     def _may_have_entries(self, image: ElfImage, path: str) -> bool:
         if path not in self._may_have:
-            from soscope.instruments.trace.debugfile import may_have_entries
-
             self._may_have[path] = may_have_entries(image, path)
         return self._may_have[path]
 
@@ -283,8 +557,6 @@ class DescribedFunctions:
         for most libraries the result is small.
         """
         if path not in self._kept:
-            from soscope.instruments.trace.debugfile import entries_of
-
             debug = entries_of(image, path)
             size = len(debug[0].info) if debug else 0
             if self._room < size:

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of descriptors, from the calls that open and close them and from /proc.
-
-Calls that are not hooked open and close descriptors, too, and calls inside libc always do. So a
-name from calls is compared with /proc while the process runs, and marked as doubtful if they
-differ. If no call told a name, the one in /proc is used, which is read a little later.
-"""
+"""What descriptors, standard streams and callbacks that calls are given are of."""
 
 from __future__ import annotations
 
@@ -29,11 +24,65 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from soscope.instruments.trace.callbacks import Callbacks
-    from soscope.instruments.trace.standardstreams import StandardStreams
+    from soscope.frames.names import FrameNames
+    from soscope.model.image import TracedImage
     from soscope.prototypes import Prototypes
     from soscope.prototypes.formats import Argument
-    from soscope.recording.names import Programs
+    from soscope.recording.names import Programs, RecordedProgram
+
+
+# Names of functions whose addresses are passed: the symbols at these addresses.
+
+_POINTS = "(*"  # part of the type of a pointer to a function
+_TYPES = frozenset({"sighandler_t", "__sighandler_t"})
+_MOST_KEPT = 1 << 16
+
+
+def is_callback(of: str) -> bool:
+    """Return whether a C type is a pointer to a function."""
+    return _POINTS in of or of in _TYPES
+
+
+class Callbacks:
+    """Names functions by address. `programs` has the images of each program."""
+
+    def __init__(self, programs: Programs) -> None:
+        self._programs = programs
+        self._names: FrameNames | None = None
+        self._known: dict[tuple[int, int], str | None] = {}
+
+    def name(self, entry: Entry, addr: int) -> str | None:
+        """Return `image!symbol`, None if no known function begins at `addr`.
+
+        The address was passed to the call of `entry`. The images at that time count.
+        """
+        process = entry.slot.process
+        program = self._programs[process]
+        # Names are looked up for return addresses, which lie behind what they name.
+        word = program.word(addr + 1, entry.pid, entry.time_ns, self._programs.clock.time_ns)
+        key = process, word
+        if key not in self._known:
+            if len(self._known) > _MOST_KEPT:
+                self._known.clear()
+            self._known[key] = self._look(program, word)
+        return self._known[key]
+
+    def _look(self, program: RecordedProgram, word: int) -> str | None:
+        if self._names is None:
+            from soscope.frames.names import FrameNames  # Reads files, and few traces need it.
+
+            self._names = FrameNames()
+        (frame,) = self._names.stack(program, (word,))
+        if frame.image is None or frame.symbol is None or frame.offset != 1:
+            return None
+        return f"{frame.image}!{frame.symbol}"
+
+
+# The files of descriptors, from the calls that open and close them and from /proc.
+#
+# Calls that are not hooked open and close descriptors, too, and calls inside libc always do. So a
+# name from calls is compared with /proc while the process runs, and marked as doubtful if they
+# differ. If no call told a name, the one in /proc is used, which is read a little later.
 
 _ALL = 1 << 30  # bytes; paths are never shortened here
 # Names of arguments that are descriptors, with the functions that this is limited to, if any.
@@ -113,9 +162,6 @@ class Descriptors:
 
     def meet(self, programs: Programs) -> None:
         """Take the programs, which have the images with their addresses."""
-        from soscope.instruments.trace.callbacks import Callbacks
-        from soscope.instruments.trace.standardstreams import StandardStreams
-
         self._callbacks = Callbacks(programs)
         self._standard = StandardStreams(programs)
 
@@ -235,8 +281,6 @@ class Descriptors:
 
     def _functions(self, entry: Entry, arguments: list[Argument]) -> dict[int, str]:
         """Return the names of the functions that are passed to a call, by index of argument."""
-        from soscope.instruments.trace.callbacks import is_callback
-
         names: dict[int, str] = {}
         for place, argument in enumerate(arguments):
             pointer = _pointer_of(arguments, place) if is_callback(argument.type) else 0
@@ -253,14 +297,11 @@ class Descriptors:
         fd = self._standard.descriptor(entry.slot.process, pointer)
         if fd is None:
             return None
-        from soscope.instruments.trace.standardstreams import NAMES
 
         return self._of(entry.pid, fd) or NAMES[fd]
 
     def _learn(self, symbol: str, prototypes: Prototypes) -> tuple[list[int], list[int], bool]:
         """Remember the indices of a function's arguments that are descriptors or streams."""
-        from soscope.instruments.trace.callbacks import is_callback
-
         of = prototypes.row(symbol)
         places: list[int] = []
         streams: list[int] = []
@@ -437,3 +478,53 @@ def _escaped(path: str) -> str:
     """Return a path without characters that a terminal might interpret."""
     data = path.encode("utf-8", "surrogateescape")
     return show.string(data, len(data))[1:-1].replace('\\"', '"')
+
+
+# The C library's stdin, stdout and stderr, which no call opens.
+
+# the objects themselves, exported by all versions of glibc
+_OBJECTS = ("_IO_2_1_stdin_", "_IO_2_1_stdout_", "_IO_2_1_stderr_")
+NAMES = ("stdin", "stdout", "stderr")
+
+
+class StandardStreams:
+    """Recognises the three streams by address. `programs` has the images of each program."""
+
+    def __init__(self, programs: Programs) -> None:
+        self._programs = programs
+        # By path, identity and load bias of an image: its streams by address.
+        self._known: dict[tuple[str, bytes, int], dict[int, int]] = {}
+
+    def descriptor(self, process: int, pointer: int) -> int | None:
+        """Return 0, 1 or 2 if `pointer` is such a stream in a program, else None."""
+        for image in self._programs[process].files_at(pointer):
+            key = image.path, image.identity, image.load_bias
+            if key not in self._known:
+                self._known[key] = _objects_of(image)
+            if pointer in self._known[key]:
+                return self._known[key][pointer]
+        return None
+
+
+def _objects_of(image: TracedImage) -> dict[int, int]:
+    """Return an image's streams by address, none if its path has another file by now."""
+    import os
+
+    from soscope.binfmt.elf.image import ElfImage
+    from soscope.binfmt.source import FileSource
+    from soscope.errors import SoscopeError
+    from soscope.live.names.staticnames import open_regular
+
+    descriptor = open_regular(image.path)
+    if descriptor is None:
+        return {}
+    try:
+        file = ElfImage.from_source(FileSource(descriptor, image.path))
+        if image.identity and file.identity != image.identity:
+            return {}
+        addrs = [file.symbols.addr(name) for name in _OBJECTS]
+    except (SoscopeError, OSError):
+        return {}  # then streams are shown as other pointers are
+    finally:
+        os.close(descriptor)
+    return {image.load_bias + addr: fd for fd, addr in enumerate(addrs) if addr}

@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes on the events of chosen calls: the filter in front of a report.
-
-If the end of a call decides, the call is passed on as a whole when it has ended, behind the calls
-that it made itself. Other calls do not wait for it. One entry for each open call is kept.
-"""
+"""Listeners that hand on some events of a trace: chosen calls, calls between switches."""
 
 from __future__ import annotations
 
-from soscope.instruments.trace.choice import Choice
+from soscope.instruments.trace.choice import Choice, slot_is_chosen
 from soscope.instruments.trace.listener import Listener
 from soscope.model.call import (
     Dropped,
@@ -24,12 +20,20 @@ from soscope.model.image import TracedSlot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.instruments.trace.callview import CallViews
+    from typing import Any
+
+    from soscope.instruments.trace.choice import CallViews
+    from soscope.instruments.trace.descriptors import Descriptors
     from soscope.instruments.trace.outcome import TraceOutcome
     from soscope.prototypes import Prototypes
     from soscope.recording.names import Programs
     from soscope.select.filter import Selection
 
+
+# Passes on the events of chosen calls: the filter in front of a report.
+#
+# If the end of a call decides, the call is passed on as a whole when it has ended, behind the calls
+# that it made itself. Other calls do not wait for it. One entry for each open call is kept.
 
 _FOREVER = 1 << 63
 _MOST_KEPT = 1 << 14
@@ -69,7 +73,7 @@ class ChosenListener(Listener):
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
         """Pass the call on to the listener."""
         if self._choice.looks_inside:
-            from soscope.instruments.trace.callview import CallViews
+            from soscope.instruments.trace.choice import CallViews
 
             self._views = CallViews(prototypes)
         self._listener.begin(prototypes, selection)
@@ -298,11 +302,238 @@ def choose(listener: Listener, choice: Choice | None) -> Listener:
     if not choice.takes_all:
         listener = ChosenListener(listener, choice)
     if choice.switches:
-        from soscope.instruments.trace.switched import SwitchedListener
-
         listener = SwitchedListener(listener, choice)
     if choice.descriptors is None:
         return listener
-    from soscope.instruments.trace.observed import ObservedListener
 
     return ObservedListener(listener, choice.descriptors)
+
+
+# The nesting of calls, among the calls that a listener gets.
+#
+# A filter may have left out calls around a call, so its depth in the recording does not tell.
+
+
+class CallAround:
+    """An open call, and `what` its listener keeps with it."""
+
+    __slots__ = ("entry", "what")
+
+    def __init__(self, entry: Entry, what: Any) -> None:
+        self.entry = entry
+        self.what = what
+
+
+class Nesting:
+    """The open calls of each thread, outermost first."""
+
+    __slots__ = ("_open",)
+
+    def __init__(self) -> None:
+        self._open: dict[int, list[CallAround]] = {}
+
+    def around(self, tid: int, depth: int) -> list[CallAround]:
+        """Return the calls around a call of `depth` that begins."""
+        calls = self._open.setdefault(tid, [])
+        while calls and calls[-1].entry.depth >= depth:  # the call ended unseen
+            calls.pop()
+        return calls
+
+    def enter(self, entry: Entry, what: Any = None) -> int:
+        """Add a call that begins. Return how many calls are around it."""
+        calls = self.around(entry.tid, entry.depth)
+        level = len(calls)
+        if not entry.entry_only:
+            calls.append(CallAround(entry, what))
+        return level
+
+    def leave(self, leave: Exit) -> tuple[int, CallAround | None]:
+        """Take the end of a call. Return how many calls are around it, and the call, if known.
+
+        A forked child that returns from a call of its parent is inside of the calls that the
+        parent was inside of then.
+        """
+        entry, calls = leave.entry, self._open.get(leave.tid, [])
+        level = _place(calls, entry)
+        if level is not None:
+            ended = calls[level]
+            del calls[level:]
+            return level, ended
+        if entry is None:
+            return len(calls), None
+        origin = self._open.get(entry.tid, [])
+        level = _place(origin, entry)
+        call = None if level is None else origin[level]
+        if level is None:
+            level = min(entry.depth, len(origin))
+        if leave.is_inherited:
+            self._open[leave.tid] = origin[:level]
+        elif call is not None:  # a coroutine can end on another thread than it began on
+            origin.remove(call)
+        return level, call
+
+    def forget(self, tid: int) -> None:
+        """Forget the calls of a thread that has ended, or executes another program."""
+        self._open.pop(tid, None)
+
+
+def _place(calls: list[CallAround], entry: Entry | None) -> int | None:
+    """Return the index of a call among open ones, searched from the last one."""
+    for at in range(len(calls) - 1, -1, -1):
+        if calls[at].entry is entry:
+            return at
+    return None
+
+
+# Shows all events to the tracker of descriptors, before a filter removes some.
+
+
+class ObservedListener(Listener):
+    """Passes everything on to `listener` after `descriptors` has processed it."""
+
+    takes_stretches = False
+
+    def __init__(self, listener: Listener, descriptors: Descriptors) -> None:
+        self._listener = listener
+        self._descriptors = descriptors
+        self.wants_durations = listener.wants_durations
+
+    def meet(self, programs: Programs) -> None:
+        """Pass the call on to the listener."""
+        self._descriptors.meet(programs)
+        self._listener.meet(programs)
+
+    def begin(self, prototypes: Prototypes, selection: Selection) -> None:
+        """Pass the call on to the listener."""
+        self._descriptors.begin(prototypes)
+        self._listener.begin(prototypes, selection)
+
+    def begun(self) -> None:
+        """Pass the call on to the listener."""
+        self._listener.begun()
+
+    def events(self, batch: list[Event]) -> None:
+        """Pass on events."""
+        self._descriptors.observe(batch)
+        self._listener.events(batch)
+
+    def caught_up(self, time_ns: int) -> None:
+        """Pass the call on to the listener."""
+        self._listener.caught_up(time_ns)
+
+    def end(self, outcome: TraceOutcome) -> None:
+        """Pass on the end, with remarks about how reliable the names of descriptors are."""
+        outcome.remarks += self._descriptors.remarks()
+        self._listener.end(outcome)
+        self.shown = self._listener.shown
+
+
+# Passes on events between calls that switch output on and off, as the agent's gates would.
+#
+# If a call has been passed on, its end is passed on, too.
+
+_MOST_SLOTS = 1 << 16
+_AGAIN = 1 << 10  # ended calls that may end again, as fork and setjmp do
+
+
+class SwitchedListener(Listener):
+    """Passes on to `listener` the events between `choice.on` and `choice.off`."""
+
+    takes_stretches = False
+
+    def __init__(self, listener: Listener, choice: Choice) -> None:
+        self._listener = listener
+        self._on, self._off = choice.on, choice.off
+        self.wants_durations = listener.wants_durations
+        self._at_first = choice.on is None
+        self._is_on: dict[int, bool] = {}  # by pid
+        self._open: set[Entry] = set()  # open calls that were passed on
+        self._ended: dict[Entry, None] = {}
+        self._switches: dict[TracedSlot, tuple[bool, bool]] = {}
+        self._has_met_on = choice.on is None
+
+    @property
+    def shown(self) -> int | None:  # type: ignore[override]  # it is the other one's
+        """Return how many calls were shown."""
+        return self._listener.shown
+
+    def meet(self, programs: Programs) -> None:
+        """Pass the call on to the listener."""
+        self._listener.meet(programs)
+
+    def begin(self, prototypes: Prototypes, selection: Selection) -> None:
+        """Pass the call on to the listener."""
+        self._listener.begin(prototypes, selection)
+
+    def begun(self) -> None:
+        """Pass the call on to the listener."""
+        self._listener.begun()
+
+    def events(self, batch: list[Event]) -> None:
+        """Pass on the events of processes that are switched on."""
+        out: list[Event] = []
+        for event in batch:
+            if isinstance(event, Exit):
+                if self._leaves(event):
+                    out.append(event)
+            elif isinstance(event, Entry):
+                if self._enters(event):
+                    out.append(event)
+            elif not isinstance(event, Stretch):
+                if isinstance(event, ProcessStart):
+                    self._starts(event)
+                out.append(event)
+        if out:
+            self._listener.events(out)
+
+    def caught_up(self, time_ns: int) -> None:
+        """Pass the call on to the listener."""
+        self._listener.caught_up(time_ns)
+
+    def end(self, outcome: TraceOutcome) -> None:
+        """Pass on the end, with a remark if no call has switched output on."""
+        if not self._has_met_on:
+            outcome.remarks.append("--on: no such call is in it, so nothing is shown")
+        self._listener.end(outcome)
+
+    def _starts(self, event: ProcessStart) -> None:
+        is_on = self._at_first
+        if event.event == "fork" and event.parent is not None:
+            is_on = self._is_on.get(event.parent, is_on)
+        self._is_on[event.pid] = is_on
+
+    def _enters(self, entry: Entry) -> bool:
+        on, off = self._what(entry.slot)
+        if on:
+            self._has_met_on = self._is_on[entry.pid] = True
+        is_on = self._is_on.get(entry.pid, self._at_first)
+        if is_on and not entry.entry_only:
+            self._open.add(entry)
+        if off:
+            self._is_on[entry.pid] = False
+        return is_on
+
+    def _leaves(self, leave: Exit) -> bool:
+        entry = leave.entry
+        if entry is None:
+            return self._is_on.get(leave.pid, self._at_first)
+        if entry in self._open:
+            if not leave.is_inherited:
+                self._open.discard(entry)
+                self._ended[entry] = None
+                if len(self._ended) > _AGAIN:
+                    del self._ended[next(iter(self._ended))]
+            return True
+        return entry in self._ended
+
+    def _what(self, slot: TracedSlot) -> tuple[bool, bool]:
+        """Return whether calls through a slot switch output on, and off."""
+        known = self._switches.get(slot)
+        if known is None:
+            if len(self._switches) > _MOST_SLOTS:
+                self._switches.clear()
+            known = self._switches[slot] = (
+                self._on is not None and slot_is_chosen(self._on, slot),
+                self._off is not None and slot_is_chosen(self._off, slot),
+            )
+        return known

@@ -15,11 +15,7 @@ from soscope.control.cost import DISK, PRINT, READER
 from soscope.control.settings import Hooks, Instrument
 from soscope.control.signals import end_is_wanted, take_wish_to_end
 from soscope.instruments.trace.listener import Destination, Listener
-from soscope.instruments.trace.settings import (
-    INSTRUMENTS,
-    MODE_TRACE,
-    TraceSettings,
-)
+from soscope.instruments.trace.settings import INSTRUMENTS, MODE_TRACE, TraceSettings
 from soscope.model.call import Delays, Event, calls_in
 from soscope.prototypes import load
 from soscope.recording.sink import Sink
@@ -34,14 +30,12 @@ if TYPE_CHECKING:
     from soscope.control import outcome as session
     from soscope.control.cost import Price
     from soscope.control.flight import StackLosses
+    from soscope.control.outcome import Outcome, ProgramOutcome
     from soscope.instruments.trace.described import DescribedFunctions
-    from soscope.instruments.trace.outcome import (
-        MergedPrograms,
-        TraceOutcome,
-        TraceProgramOutcome,
-    )
+    from soscope.instruments.trace.outcome import MergedPrograms, TraceOutcome, TraceProgramOutcome
     from soscope.model.call import Stats
     from soscope.recording.stream import Stream
+
 
 _SLICE = 2000  # events passed to the listener between looks at the target
 _BEHIND = 8 << 20  # bytes waiting for the decoder above which the ring may fill up
@@ -196,7 +190,7 @@ class TraceInstrument(Instrument):
         )
         if not missing:
             return ()
-        from soscope.instruments.trace.unmatched import explain_so_far
+        from soscope.instruments.trace.outcome import explain_so_far
 
         return explain_so_far(missing, blocks, meanwhile)
 
@@ -384,7 +378,7 @@ class TraceInstrument(Instrument):
 
             self.outcome.remarks.append(unanswered(self._unanswered))
         if self._losses is not None:
-            from soscope.instruments.trace.stackremarks import stack_remarks
+            from soscope.instruments.trace.listener import stack_remarks
 
             self.outcome.remarks += stack_remarks(self.totals())
         self.listener.end(self.outcome)
@@ -421,3 +415,60 @@ def _counters(block: ControlBlock) -> tuple[dict[int, int] | None, Stats | None]
         block.counts() if layout.INSTRUMENT_COUNT in block.instruments else None,
         block.stats() if layout.INSTRUMENT_STATS in block.instruments else None,
     )
+
+
+# Calls that switch recording on or off. The agent's part is in gate.c.
+#
+# Their symbols are hooked whatever the filter of the trace is, and shown only if it chooses them.
+
+ON, OFF = "--on", "--off"
+ON_SYMBOL = "--on-symbol"  # for the flight recorder, which reads the count
+
+_KINDS = {
+    ON: layout.INSTRUMENT_OPEN,
+    OFF: layout.INSTRUMENT_CLOSE,
+    ON_SYMBOL: layout.INSTRUMENT_OPEN,
+}
+
+
+class TriggerInstrument(Instrument):
+    """Opens gates (`option` is ON) or closes them (OFF) at the calls that `words` choose.
+
+    With ON_SYMBOL calls are only counted, and no process has a gate. `calls` counts them. `words`
+    are filter expressions, as for -e.
+    """
+
+    def __init__(self, option: str, words: list[str]) -> None:
+        """Compile the words. Raises UsageError for a faulty word."""
+        self.name = option
+        self.calls = 0
+        self._words = words
+        self._kind = _KINDS[option]
+        self._matched = False
+        prototypes = load()
+        self.selection = compile_selection(words, sets=prototypes.groups)
+        self.hooks: Hooks = Hooks(
+            self._kind,
+            self.selection,
+            prototypes,
+            entry_only=True,
+            own_size=layout.TRIGGER.size,
+        )
+
+    def options(self) -> dict[str, object]:
+        """Return the words, for a recording."""
+        return {self.name.lstrip("-").replace("-", "_"): self._words}
+
+    def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
+        """Add the calls of the processes of one program."""
+        del program, sink
+        with block.own(self._kind) as own, own.cast("Q") as words:
+            self.calls += words[0] if len(words) else 0
+        self._matched |= any(block.rules_matched(self._kind))
+
+    def end(self, outcome: Outcome) -> None:
+        """Add a remark if there was no such call."""
+        if not self.calls:
+            shown = " ".join(f"{self.name} {word}" for word in self._words)
+            why = "was never called" if self._matched else "matches no call that is hooked"
+            outcome.remarks.append(f"{shown} {why}")

@@ -8,7 +8,7 @@ The instrument does not print. Its user passes in a listener, and the reports ar
 from __future__ import annotations
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # Every verb that prints imports this module, and needs none of these.
+if TYPE_CHECKING:
     from collections.abc import Callable
 
     from soscope.instruments.trace.outcome import TraceOutcome
@@ -70,3 +70,30 @@ class Destination:
     def attend(self, meanwhile: Callable[[], bool]) -> None:
         """Call `meanwhile` often while the reader is slow. If it returns False, stop writing."""
         del meanwhile
+
+
+# Notes about what the stacks of a trace lack.
+
+_NO_STACKS = "the recording has no stacks: soscope trace -k --record FILE ... keeps them"
+
+
+def stack_remarks(totals: object) -> list[str]:
+    """Return a line for each loss of stacks in `totals`, the totals of a trace."""
+    said = totals.get("stacks") if isinstance(totals, dict) else None
+    if not isinstance(said, dict):
+        return []
+    lost, notes = said.get("lost"), said.get("notes")
+    lines = [str(note) for note in notes] if isinstance(notes, list) else []
+    if isinstance(lost, int) and lost:
+        lines.append(f"{lost:,} calls have no stack: there was no room for more")
+    return lines
+
+
+def recorded_remarks(options: dict[str, object], depth: int) -> list[str]:
+    """Return a note if a recording made with `options` has fewer frames than `depth`."""
+    kept = options.get("stacks")
+    if not depth:
+        return []
+    if not isinstance(kept, int) or not kept:
+        return [_NO_STACKS]
+    return [f"stacks were recorded with --stack-depth {kept}"] if kept < depth else []

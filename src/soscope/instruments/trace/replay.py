@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replays a recording: the same events and the same outcome as when it was made."""
+"""Show a recording of calls, or say which of its data are missing for what was asked."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Callable
 from soscope.control.cost import Price
 from soscope.control.outcome import STOPPED_DURATION, STOPPED_FULL, STOPPED_LIMIT, ChildPrograms
 from soscope.errors import FormatError, SoscopeError, UsageError
-from soscope.instruments.trace.choice import Choice
+from soscope.instruments.trace.choice import Choice, rules_about
 from soscope.instruments.trace.filters import choose
-from soscope.instruments.trace.listener import Listener
+from soscope.instruments.trace.listener import Listener, recorded_remarks, stack_remarks
 from soscope.instruments.trace.outcome import (
     STOPPED_CUT,
     MergedPrograms,
     TraceOutcome,
     TraceProgramOutcome,
+    explain_unmatched,
 )
-from soscope.instruments.trace.settings import INSTRUMENTS, MODE_TRACE
-from soscope.instruments.trace.stackremarks import recorded_remarks, stack_remarks
+from soscope.instruments.trace.settings import DEFAULT_STRING_LIMIT, INSTRUMENTS, MODE_TRACE
 from soscope.model.call import Stats, calls_in
 from soscope.prototypes import Prototypes, load
 from soscope.recording.names import RecordedProgram
@@ -27,6 +27,57 @@ from soscope.recording.reader import RecordingFile
 from soscope.recording.stream import batches
 from soscope.select.filter import Selection, compile_selection
 from soscope.wire import layout
+
+# Notes about what a reader asks for and a recording does not contain.
+
+
+def lacking_shown(
+    options: dict[str, object], *, string_limit: int, has_durations: bool
+) -> list[str]:
+    """Return a line for each missing part of calls that is to be shown.
+
+    `options` are the same as for `lacking`.
+    """
+    lines = []
+    kept = options.get("string_limit")
+    if isinstance(kept, int) and max(kept, DEFAULT_STRING_LIMIT) < string_limit:
+        lines.append(f"strings were recorded with -s {kept}: what is behind that was not kept")
+    if has_durations and options.get("entry_only"):
+        lines.append("the recording has no ends of calls (--entry-only), so no durations")
+    return lines
+
+
+def lacking(choice: Choice, options: dict[str, object], recording: RecordingFile) -> list[str]:
+    """Return a line for each missing thing that a choice needs.
+
+    `options` are the options that the recording was made with.
+    """
+    lines = []
+    if options.get("entry_only") and choice.asks_of_end:
+        lines.append(
+            "the recording has no ends of calls (--entry-only):"
+            " what asks for results or durations chooses none"
+        )
+    selection = choice.selection
+    if selection is None:
+        return lines
+    slots = recording.slots
+    about = [rules_about(selection, slot) for slot in slots]
+    matched = [sum(column) for column in zip(*about, strict=True)] or [0] * len(selection.words)
+    missing = explain_unmatched(
+        selection, matched, [slot.symbol for slot in slots], recording.images
+    )
+    if missing:
+        made = [
+            f"{option} {word}"
+            for option, name in (("-e", "select"), ("--from", "from"), ("-l", "to"))
+            if isinstance(words := options.get(name), list)
+            for word in words
+        ]
+        said = f"with {' '.join(made)}" if made else "of the program's own calls"
+        lines += [f"{line} (in the recording, which was made {said})" for line in missing]
+    return lines
+
 
 _WANTED = (STOPPED_DURATION, STOPPED_LIMIT, STOPPED_FULL)
 
@@ -79,8 +130,6 @@ class Replay:
 
     def lacks_shown(self, *, depth: int, string_limit: int, has_durations: bool) -> list[str]:
         """Return notes about missing frames (of `depth`), cut strings, or missing durations."""
-        from soscope.instruments.trace.lacking import lacking_shown
-
         return [
             *recorded_remarks(self._options, depth),
             *lacking_shown(self._options, string_limit=string_limit, has_durations=has_durations),
@@ -190,8 +239,6 @@ class Replay:
         """Return `outcome`, with remarks about what `choice` needs and the recording lacks."""
         outcome = self.outcome(calls, stats, durations)
         if choice is not None:
-            from soscope.instruments.trace.lacking import lacking
-
             outcome.remarks += lacking(choice, self._options, self.recording)
         return outcome
 

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the trace instrument in a session of its own: from settings to an outcome."""
+"""Run a trace for a verb, after a check of the files that it will write."""
 
 from __future__ import annotations
 
+import os
+
+from soscope.control.command import Command
 from soscope.control.session import Session
 from soscope.control.settings import Instrument
+from soscope.errors import UsageError
 from soscope.instruments.trace.instrument import TraceInstrument
 from soscope.instruments.trace.listener import Destination, Listener
 from soscope.instruments.trace.settings import TraceSettings
@@ -15,6 +19,44 @@ if TYPE_CHECKING:
 
     from soscope.control.flight import Flight
     from soscope.instruments.trace.outcome import TraceOutcome
+
+
+# Files that a trace must not write to: the program itself, or one file for two outputs.
+
+File = tuple[int, int]  # device and inode
+
+
+def check_files(settings: TraceSettings, written: Sequence[tuple[str, File | None]]) -> None:
+    """Check the files that will be written, each with its option, before any is written.
+
+    Raises UsageError, and LaunchError if the command does not exist.
+    """
+    programs: list[bytes]
+    if settings.pids:
+        programs = [b"/proc/%d/exe" % pid for pid in settings.pids]
+    elif settings.remote is not None:
+        programs = [os.fsencode(path) for path in settings.command]
+    else:
+        command = Command(settings.command)
+        programs = [command.files[0], os.fsencode(command.program)]
+    known: dict[File, str] = {}
+    for option, file in written:
+        if file is None:
+            continue
+        if file in known:
+            raise UsageError(f"{known[file]} and {option} name the same file")
+        if file in [file_at(path) for path in programs]:
+            raise UsageError(f"{option} names the program that is to be traced")
+        known[file] = option
+
+
+def file_at(path: str | bytes) -> File | None:
+    """Return device and inode of the file at a path, None if there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None  # opening it will report why
+    return status.st_dev, status.st_ino
 
 
 class TraceRun:
@@ -53,8 +95,6 @@ class TraceRun:
         """Launch the command or attach to the process, trace it, and return the outcome."""
         instrument = self.instrument
         if self._output.file or instrument.settings.record is not None:
-            from soscope.instruments.trace.files import check_files
-
             check_files(
                 instrument.settings, [("--record", self._recording()), ("-o", self._output.file)]
             )
@@ -69,7 +109,6 @@ class TraceRun:
         writer, path = self.session.writer, self.instrument.settings.record
         if writer is not None:
             return writer.file
-        from soscope.instruments.trace.files import file_at
 
         return None if path is None else file_at(path)  # the flight recorder opens it later
 
@@ -83,7 +122,7 @@ def _triggers(settings: TraceSettings) -> list[Instrument]:
     on_symbol = [] if settings.flight is None else settings.flight.on_symbol
     if not (settings.on or settings.off or on_symbol):
         return []
-    from soscope.instruments.trace.triggers import OFF, ON, ON_SYMBOL, TriggerInstrument
+    from soscope.instruments.trace.instrument import OFF, ON, ON_SYMBOL, TriggerInstrument
 
     return [
         TriggerInstrument(option, words)

@@ -18,8 +18,7 @@ from soscope.report.words import plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.instruments.inject.sweep.result import CommandEnd, SiteResult, SweepResult
-    from soscope.instruments.inject.sweep.site import Site
+    from soscope.instruments.inject.sweep.result import CommandEnd, Site, SiteResult, SweepResult
 
 _MOST = 10  # sites or functions listed in a note
 

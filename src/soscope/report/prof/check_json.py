@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from soscope.instruments.prof.check.advice import advice_for
-from soscope.instruments.prof.check.modes import modes_of
+from soscope.instruments.prof.check import advice_for, modes_of
 from soscope.report.jsontext import json_document
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.instruments.prof.check.look import Instrumentation
+    from soscope.instruments.prof.check import Instrumentation
 
 SCHEMA = "soscope/prof-check/1"
 

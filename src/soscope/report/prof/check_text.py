@@ -3,15 +3,22 @@
 
 from __future__ import annotations
 
-from soscope.instruments.prof.check.advice import advice_for
-from soscope.instruments.prof.check.hooks import CYG, FENTRY, MCOUNT, PATCHABLE
-from soscope.instruments.prof.check.modes import MEASURED, PricedMode, modes_of
+from soscope.instruments.prof.check import (
+    CYG,
+    FENTRY,
+    MCOUNT,
+    MEASURED,
+    PATCHABLE,
+    PricedMode,
+    advice_for,
+    modes_of,
+)
 from soscope.model.call import printable
 from soscope.report.words import plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.instruments.prof.check.look import Instrumentation
+    from soscope.instruments.prof.check import Instrumentation
 
 _BUILT = {
     None: "not instrumented",

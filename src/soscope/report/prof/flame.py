@@ -3,9 +3,15 @@
 
 from __future__ import annotations
 
-from soscope.instruments.prof.contexts import Context, View, trees_of
 from soscope.instruments.prof.model import Profile
-from soscope.instruments.prof.views import UNKNOWN, function_name, image_name
+from soscope.instruments.prof.views import (
+    UNKNOWN,
+    Context,
+    View,
+    function_name,
+    image_name,
+    trees_of,
+)
 from soscope.model.call import StackFrame
 from soscope.report.flame import page as flamepage
 from soscope.report.flame import picture

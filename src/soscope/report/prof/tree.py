@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from soscope.instruments.prof.contexts import Context, View
 from soscope.instruments.prof.model import Profile
-from soscope.instruments.prof.views import CALLS, SAMPLES, function_name, image_name
+from soscope.instruments.prof.views import CALLS, SAMPLES, Context, View, function_name, image_name
 from soscope.model.call import printable
 from soscope.report.jsontext import json_document
 from soscope.report.prof.text import remarks, seconds_text, share_text

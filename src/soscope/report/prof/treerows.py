@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.instruments.prof.contexts import Context, View
-from soscope.instruments.prof.views import CALLS, added, image_name
+from soscope.instruments.prof.views import CALLS, Context, View, added, image_name
 from soscope.model.call import importance
 from soscope.model.image import Record
 

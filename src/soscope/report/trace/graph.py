@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from soscope.instruments.trace.imagegraph import ImageEdge, edges_of, inside
 from soscope.instruments.trace.listener import Listener
-from soscope.instruments.trace.summary import SummaryRow, rows_of
+from soscope.instruments.trace.summary import ImageEdge, SummaryRow, edges_of, inside, rows_of
 from soscope.model.call import printable
 from soscope.report.form import Form
 from soscope.report.jsontext import json_document

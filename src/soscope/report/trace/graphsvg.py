@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from math import sqrt
 
-from soscope.instruments.trace.imagegraph import ImageEdge, inside
-from soscope.instruments.trace.summary import SummaryRow
+from soscope.instruments.trace.summary import ImageEdge, SummaryRow, inside
 from soscope.report.graph.boxes import Arrow, Box, Boxes, arrange
 from soscope.report.graph.drawing import TIP, Point, free_place, path_of, taken_by
 from soscope.report.graph.layout import BOX, CHAR, LONGEST, MARGIN, GraphLayout, Spot

@@ -161,7 +161,7 @@ def _unmatched(outcome: TraceOutcome) -> list[str]:
     words = outcome.selection.words
     if hooked and all(count or not word.text for word, count in zip(words, matched, strict=True)):
         return []
-    from soscope.instruments.trace.unmatched import explain_unmatched
+    from soscope.instruments.trace.outcome import explain_unmatched
 
     names = set(outcome.imported)
     names.update(slot.symbol for program in outcome.programs for slot in program.slots)
@@ -282,7 +282,7 @@ def _inside(outcome: TraceOutcome, functions: FunctionNames, *, verbose: bool) -
     words = outcome.selection.words
     if not any(word.text and not word.symbol.is_any for word in words):
         return []
-    from soscope.instruments.trace.inside import called_inside
+    from soscope.instruments.trace.outcome import called_inside
 
     slots = [slot for program in outcome.programs for slot in program.slots]
     return [
@@ -297,7 +297,7 @@ def _pointers(outcome: TraceOutcome, functions: FunctionNames) -> list[str]:
 
     Files are read for this, so it is asked where nothing else is missing.
     """
-    from soscope.instruments.trace.inside import called_by_pointers
+    from soscope.instruments.trace.outcome import called_by_pointers
 
     images = [image for program in outcome.programs for image in program.images]
     return [

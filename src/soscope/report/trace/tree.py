@@ -7,7 +7,7 @@ result and the duration, is a line of its own.
 
 from __future__ import annotations
 
-from soscope.instruments.trace.nesting import Nesting
+from soscope.instruments.trace.filters import Nesting
 from soscope.model.call import (
     ENDED_EXIT,
     ENDED_KILLED,

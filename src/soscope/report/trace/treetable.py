@@ -6,7 +6,7 @@ A call path takes no longer than the path that it continues, so the longest ones
 
 from __future__ import annotations
 
-from soscope.instruments.trace.calltree import MOST, CallTree, NamedWay, named_ways, way_rank
+from soscope.instruments.trace.summary import MOST, CallTree, NamedWay, named_ways, way_rank
 from soscope.model.call import printable
 from soscope.prototypes import Prototypes
 from soscope.report.form import Form

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from soscope.errors import UsageError
-from soscope.instruments.inject.spec import CERTAIN, NO_LAST, parse_rule, seed_of
+from soscope.instruments.inject.instrument import CERTAIN, NO_LAST, parse_rule, seed_of
 
 
 @pytest.mark.parametrize(

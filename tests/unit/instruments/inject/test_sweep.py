@@ -14,12 +14,14 @@ from soscope.errors import UsageError
 from soscope.instruments.inject.sweep.result import (
     CommandEnd,
     RunEnd,
+    SeenSite,
+    Site,
     SiteResult,
     SweepResult,
     kind_of,
+    named,
     shell_words,
 )
-from soscope.instruments.inject.sweep.site import SeenSite, Site, named
 from soscope.instruments.inject.sweep.sweep import Sweep, SweepSettings
 from soscope.report.form import JSON, Form
 from soscope.report.inject.json import document

@@ -6,8 +6,7 @@ from __future__ import annotations
 import pytest
 
 from soscope.errors import UsageError
-from soscope.instruments.inject.spec import parse_rule
-from soscope.instruments.inject.tables import Tables
+from soscope.instruments.inject.instrument import Tables, parse_rule
 from soscope.prototypes import load
 from soscope.select.filter import chooses
 from soscope.wire import layout

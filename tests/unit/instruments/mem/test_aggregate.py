@@ -9,11 +9,9 @@ import struct
 import numpy as np
 import pytest
 
-from soscope.instruments.mem import aggregate, sums
+from soscope.instruments.mem import aggregate
 from soscope.instruments.mem.aggregate import Aggregate
-from soscope.instruments.mem.events import Collector
-from soscope.instruments.mem.lifetimes import FOREVER, MatchedBlocks
-from soscope.instruments.mem.mapped import Mappings
+from soscope.instruments.mem.lifetimes import FOREVER, Collector, Mappings, MatchedBlocks
 from soscope.recording.sink import Sink
 from soscope.wire import layout
 
@@ -122,14 +120,14 @@ def test_sums_are_those_of_all_events(
     hand_over(whole, threads, [0] * 5, [threads.now + 1] * 5)
     events = whole.take()
     blocks = MatchedBlocks(events)
-    head, keys, values = sums.unpack(kept.data)
+    head, keys, values = aggregate.unpack(kept.data)
     alive = blocks.alive()
     assert len(alive) > 20
     for column, which in (
-        (sums.LIVE, alive),
-        (sums.MADE, np.arange(len(blocks))),
-        (sums.TEMPORARY, np.flatnonzero(blocks.temporary & (blocks.end != FOREVER))),
-        (sums.PEAK, blocks.alive_at(blocks.peak()[2])),
+        (aggregate.LIVE, alive),
+        (aggregate.MADE, np.arange(len(blocks))),
+        (aggregate.TEMPORARY, np.flatnonzero(blocks.temporary & (blocks.end != FOREVER))),
+        (aggregate.PEAK, blocks.alive_at(blocks.peak()[2])),
     ):
         truth: dict[tuple[int, int], list[float]] = {}
         for at in which.tolist():

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from soscope.instruments.mem.counted import CountedBlocks, class_sizes
+from soscope.instruments.mem.lifetimes import CountedBlocks, class_sizes
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 from soscope.wire.plan import InstrumentPlan, Plan

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soscope.instruments.mem.rates import Rates
+from soscope.instruments.mem.lifetimes import Rates
 
 TICKS = st.integers(0, (1 << 62) - 1)
 

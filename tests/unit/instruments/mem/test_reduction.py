@@ -7,9 +7,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soscope.instruments.mem.events import _UNIT, BlockEvents, _without_failures
-from soscope.instruments.mem.lifetimes import FOREVER, MatchedBlocks
-from soscope.instruments.mem.mapped import Mappings
+from soscope.instruments.mem.lifetimes import (
+    _UNIT,
+    FOREVER,
+    BlockEvents,
+    Mappings,
+    MatchedBlocks,
+    _without_failures,
+)
 from soscope.wire import layout
 
 THREADS = [(0, 100, 100), (0, 100, 101), (0, 200, 200)]

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from soscope.errors import UsageError
-from soscope.instruments.patch.signature import check_replacements, misfit
-from soscope.instruments.patch.spec import parse_replacement
+from soscope.instruments.patch.spec import check_replacements, misfit, parse_replacement
 from soscope.prototypes import load
 from tests.support.files.elffiles import built
 from tests.support.machines.tools import need
@@ -154,11 +153,11 @@ def test_against_declarations(tmp_path: Path) -> None:
 def test_a_library_without_types_costs_nothing(tmp_path: Path) -> None:
     path = built(tmp_path, "lib.so", "int mine(int a) { return a; }", "-fPIC", "-shared")
     modules = imported(
-        "from soscope.instruments.patch.signature import check_replacements as check\n"
+        "from soscope.instruments.patch.spec import check_replacements as check\n"
         "from soscope.instruments.patch.spec import parse_replacement as parse\n"
         f"check([parse('malloc={path}:mine')], pid=1)"
     )
-    assert "soscope.instruments.patch.signature" in modules
+    assert "soscope.instruments.patch.spec" in modules
     assert not {name for name in modules if name.startswith("elftools")}
     assert "soscope.instruments.patch.comparison" not in modules
     assert not {name for name in modules if name.startswith("soscope.live")}

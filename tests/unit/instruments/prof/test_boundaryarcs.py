@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 
-from soscope.instruments.prof.boundaryarcs import unseen_tables
+from soscope.instruments.prof.boundary import unseen_tables
 from soscope.recording import format as form
 from soscope.recording.names import RecordedProgram
 from soscope.wire import layout

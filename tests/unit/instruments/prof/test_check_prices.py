@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from soscope.instruments.prof.check import modes
-from soscope.instruments.prof.check.hooks import CYG, FENTRY, MCOUNT, PATCHABLE
+from soscope.instruments.prof import check
+from soscope.instruments.prof.check import CYG, FENTRY, MCOUNT, PATCHABLE
 from soscope.instruments.prof.model import MODE_COUNT, MODE_QUIET
 from tests.support.targets.matrix import REPOSITORY
 
@@ -26,12 +26,12 @@ def test_prices_are_those_of_the_benchmarks() -> None:
     measured = {what: float(ns) for what, ns in ROW.findall(table)}
     rows = {
         f"{options}, {mode} (mid)": prices[kind]
-        for mode, prices in modes._NS.items()
+        for mode, prices in check._NS.items()
         for kind, options in KINDS.items()
     }
-    boundary = modes._BOUNDARY
-    rows["boundary, time"] = boundary[modes.BOUNDARY_TIME]
-    rows["boundary, count, more than untraced (2.4)"] = boundary[modes.BOUNDARY_COUNT]
+    boundary = check._BOUNDARY
+    rows["boundary, time"] = boundary[check.BOUNDARY_TIME]
+    rows["boundary, count, more than untraced (2.4)"] = boundary[check.BOUNDARY_COUNT]
     found = rows.keys() & measured.keys()
     missing = {"sample": 3, "quiet": 3, "count": 1, "log": 1}  # there are no such rows
     assert len(found) == len(rows) - sum(missing.values())
@@ -40,6 +40,6 @@ def test_prices_are_those_of_the_benchmarks() -> None:
 
 
 def test_prices_without_a_row_are_those_of_the_same_code() -> None:
-    quiet, count = modes._NS[MODE_QUIET], modes._NS[MODE_COUNT]
+    quiet, count = check._NS[MODE_QUIET], check._NS[MODE_COUNT]
     assert {*quiet.values()} == {quiet[PATCHABLE]}  # a no-operation is left of all of them
     assert count[CYG] == count[MCOUNT]  # the hook at exits is not called

@@ -8,8 +8,15 @@ from collections import defaultdict
 
 import pytest
 
-from soscope.instruments.prof.contexts import Context, Matches, callees_of, callers_of, trees_of
-from soscope.instruments.prof.views import CALLS, SAMPLES
+from soscope.instruments.prof.views import (
+    CALLS,
+    SAMPLES,
+    Context,
+    Matches,
+    callees_of,
+    callers_of,
+    trees_of,
+)
 from tests.support.files.profshapes import Shape, Way
 
 Names = tuple[str, ...]

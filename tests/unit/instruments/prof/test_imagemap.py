@@ -12,7 +12,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import BufferSource
 from soscope.entry.perf import MapEvent
-from soscope.instruments.prof.sampling.imagemap import ImageMap
+from soscope.instruments.prof.sampling.unwind import ImageMap
 from tests.support.files.elffiles import built
 
 

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from soscope.instruments.prof.log import _UNIT, ThreadLog
-from soscope.instruments.prof.logged import timeline_of
-from soscope.instruments.prof.logtree import tree_of
+from soscope.instruments.prof.instrumented import ROOT, LoggedThread
+from soscope.instruments.prof.log import _UNIT, ThreadLog, timeline_of, tree_of
 from soscope.instruments.prof.timeline import BEGIN, END, INSTANT, notes_of
-from soscope.instruments.prof.tree import ROOT, LoggedThread
 from soscope.recording.clock import Clock
 from soscope.recording.columns import Times
 from soscope.wire import headers, layout

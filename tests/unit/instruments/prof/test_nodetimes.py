@@ -3,8 +3,15 @@
 
 from __future__ import annotations
 
-from soscope.instruments.prof.nodetimes import NodeTimes, means_of, node_times
-from soscope.instruments.prof.tree import ROOT, CallNode, ReportedCalls, ThreadCalls
+from soscope.instruments.prof.instrumented import (
+    ROOT,
+    CallNode,
+    NodeTimes,
+    ReportedCalls,
+    ThreadCalls,
+    means_of,
+    node_times,
+)
 from soscope.wire import headers
 
 INNER, OUTER = 30, 70

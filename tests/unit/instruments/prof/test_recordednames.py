@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from soscope.instruments.prof.recordednames import RecordedNames
+from soscope.instruments.prof.names import RecordedNames
 from soscope.model.image import TracedImage
 
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from soscope.instruments.prof.sampling import target
-from soscope.instruments.prof.sampling.imagemap import ImageMap
+from soscope.instruments.prof.sampling import sampler
+from soscope.instruments.prof.sampling.sampler import SampledProcess, SampledThread
 from soscope.instruments.prof.sampling.tally import SampleTally
-from soscope.instruments.prof.sampling.target import SampledProcess, SampledThread
+from soscope.instruments.prof.sampling.unwind import ImageMap
 from soscope.proc.status import process_ns
 from tests.support.time.patience import until
 
@@ -50,7 +50,7 @@ def test_nobody_is_due_while_no_time_of_the_process_goes_by(
 ) -> None:
     _runs_on(sampled)
     ran = process_ns(sampled.pid)
-    monkeypatch.setattr(target, "process_ns", lambda _pid: ran)
+    monkeypatch.setattr(sampler, "process_ns", lambda _pid: ran)
     assert sampled.due()
     assert not sampled.due()  # it is owed a sample as before
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from itertools import permutations
 
 from soscope.instruments.prof.model import NOBODY, ProfFunction, Profile
-from soscope.instruments.prof.sums import ArcSums
+from soscope.instruments.prof.views import ArcSums
 
 ARCS = [("main", "mid", 3), ("mid", "leaf", 5), ("main", "leaf", 7), ("mid", "leaf", 11)]
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.instruments.prof import tree
+from soscope.instruments.prof import instrumented
 from soscope.recording.names import in_image
 from soscope.wire import headers, layout
 from soscope.wire.headers import PROF_FRAME, PROF_NODE, PROF_TABLE
@@ -16,7 +16,7 @@ class Memory:
     """The instrument's memory, with the table of one thread in it."""
 
     def __init__(self, mode: int = headers.PROF_TIME, *, tables: int = 2) -> None:
-        head, size = tree.own_memory(mode, tables=tables)
+        head, size = instrumented.own_memory(mode, tables=tables)
         self.bytes = bytearray(size)
         self.bytes[: len(head)] = head
         used = headers.PROF.offset("used")
@@ -43,9 +43,9 @@ class Memory:
         key = INSIDE | node * PROF_NODE.size
         PROF_FRAME.struct.pack_into(self.bytes, at, place, start, done, 0, 0, key, 0, flags, 0)
 
-    def read(self) -> tree.ThreadCalls:
+    def read(self) -> instrumented.ThreadCalls:
         with memoryview(self.bytes) as own:
-            calls = tree.read(own)
+            calls = instrumented.read(own)
         assert calls is not None
         (thread,) = calls.threads
         return thread
@@ -112,4 +112,4 @@ def test_several_threads_have_no_name() -> None:
 
 def test_too_little_memory_is_none() -> None:
     with memoryview(bytearray(10)) as own:
-        assert tree.read(own) is None
+        assert instrumented.read(own) is None

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.instruments.trace.calltree import CallTree, Way, named_ways
+from soscope.instruments.trace.summary import CallTree, Way, named_ways
 from soscope.model.image import ERROR_NONE, HOOKED, SLOT_JUMP_SLOT, TracedSlot
 
 

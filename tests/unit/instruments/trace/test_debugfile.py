@@ -9,7 +9,7 @@ import pytest
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import BufferSource
-from soscope.instruments.trace import debugfile
+from soscope.instruments.trace import described
 from tests.support.targets import build
 
 
@@ -20,10 +20,10 @@ def test_sections_share_a_limit(words: str, monkeypatch: pytest.MonkeyPatch) -> 
     )
     path = folder / "f.so"
     image = _image(path)
-    found = debugfile.entries_of(image, str(path))
+    found = described.entries_of(image, str(path))
     assert found is not None
-    monkeypatch.setattr(debugfile, "_MOST", len(found[0].info) + 1)
-    assert debugfile.entries_of(image, str(path)) is None
+    monkeypatch.setattr(described, "_MOST", len(found[0].info) + 1)
+    assert described.entries_of(image, str(path)) is None
 
 
 def _image(path: Path) -> ElfImage:

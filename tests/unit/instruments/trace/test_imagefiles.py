@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from soscope.instruments.trace.imagefiles import ImageFiles, KnownLines, mapped, mapped_at
+from soscope.instruments.trace.described import ImageFiles, KnownLines, mapped, mapped_at
 from soscope.proc import maps
 
 
@@ -20,7 +20,7 @@ def test_what_is_mapped_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> No
     def stat(path: str) -> os.stat_result:
         raise AssertionError(path)
 
-    monkeypatch.setattr("soscope.instruments.trace.imagefiles.os.stat", stat)
+    monkeypatch.setattr("soscope.instruments.trace.described.os.stat", stat)
     assert mapped_at(pid, one.start, known) == (one.path, wanted)
 
 

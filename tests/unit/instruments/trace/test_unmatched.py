@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from soscope.control.imports import imported_functions, which_define
-from soscope.instruments.trace.unmatched import explain_unmatched
+from soscope.instruments.trace.outcome import explain_unmatched
 from soscope.model.image import IMAGE_MAIN, TracedImage
 from soscope.select.filter import compile_selection, near_misses
 from tests.support.files.elffiles import built, nm

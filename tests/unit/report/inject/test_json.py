@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import json
 
-from soscope.instruments.inject.sweep.result import CommandEnd, SiteResult, SweepResult
-from soscope.instruments.inject.sweep.site import Site
+from soscope.instruments.inject.sweep.result import CommandEnd, Site, SiteResult, SweepResult
 from soscope.report.form import JSON, MARKDOWN, Form
 from soscope.report.inject.json import document
 

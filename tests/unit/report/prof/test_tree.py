@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from soscope.errors import RecordingError
-from soscope.instruments.prof.contexts import callees_of, callers_of, trees_of
-from soscope.instruments.prof.matching import matcher, nothing_called
 from soscope.instruments.prof.model import ProfFunction
+from soscope.instruments.prof.views import callees_of, callers_of, matcher, nothing_called, trees_of
 from soscope.report.prof.tree import CALLERS, TREE, document, text
 from tests.support.files.profshapes import Shape, Way
 

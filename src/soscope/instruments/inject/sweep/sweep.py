@@ -7,20 +7,20 @@ import os
 import tempfile
 
 from soscope.errors import LaunchError, SoscopeError, UsageError
-from soscope.instruments.inject.spec import InjectRule, parse_rule
-from soscope.instruments.inject.sweep.inside import Order, Report
+from soscope.instruments.inject.instrument import InjectRule, Tables, parse_rule
 from soscope.instruments.inject.sweep.result import (
     ENDING,
     OUTPUT,
     CommandEnd,
     RunEnd,
+    SeenSite,
+    Site,
     SiteResult,
     SweepResult,
     kind_of,
+    named,
 )
-from soscope.instruments.inject.sweep.runs import Runs, SweepRun
-from soscope.instruments.inject.sweep.site import SeenSite, Site, named
-from soscope.instruments.inject.tables import Tables
+from soscope.instruments.inject.sweep.runs import Order, Report, Runs, SweepRun
 from soscope.prototypes import load
 
 TYPE_CHECKING = False

@@ -17,16 +17,14 @@ from soscope.control.cost import look_lines
 from soscope.control.interpreter import VisitedInterpreter
 from soscope.errors import SoscopeError
 from soscope.frames.code import OriginCode
+from soscope.instruments.mem.live import place_of, visit_objects
 from soscope.instruments.mem.objects import ObjectsPlace, beating
 from soscope.instruments.mem.origins import Origins
-from soscope.instruments.mem.refs.graph import RefGraph, Words
+from soscope.instruments.mem.refs.graph import RefGraph, SearchLimitError, Words
 from soscope.instruments.mem.refs.model import HolderPath, RefsReport, Where, grouped
-from soscope.instruments.mem.refs.pythonpaths import PythonPaths
-from soscope.instruments.mem.refs.rubypaths import RubyPaths
-from soscope.instruments.mem.refs.search import SearchLimitError
+from soscope.instruments.mem.refs.paths import PythonPaths, RubyPaths
 from soscope.instruments.mem.rubyobjects import RubyNames, RubySlots, ruby_types
 from soscope.instruments.mem.sidetable import SideTable, Tally
-from soscope.instruments.mem.snapshot import place_of, visit_objects
 from soscope.live.python.lines import line_of
 from soscope.live.python.objects import ObjectReader
 from soscope.live.python.offsets import layout_of

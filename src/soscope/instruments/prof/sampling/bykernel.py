@@ -10,9 +10,8 @@ from collections import deque
 
 from soscope.entry.perf import Event, KernelSample, MapEvent, PerfEvents, TaskEvent
 from soscope.errors import SoscopeError
-from soscope.instruments.prof.sampling.imagemap import ImageMap
 from soscope.instruments.prof.sampling.tally import SampleTally
-from soscope.instruments.prof.sampling.unwind import Unwinder
+from soscope.instruments.prof.sampling.unwind import ImageMap, Unwinder
 from soscope.proc.status import process_ns
 
 _FULL = "more samples than were read in time"

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from soscope.instruments.prof.model import HOOKS
-from soscope.instruments.prof.sampling.imagemap import ImageMap, SampledImage
+from soscope.instruments.prof.sampling.unwind import ImageMap, SampledImage
 from soscope.model.call import OwnFrame
 
 TYPE_CHECKING = False

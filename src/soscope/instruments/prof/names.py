@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of an image's file, found by link-time address."""
+"""What code of a recording's images is called: functions, and calls that return to an address."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from bisect import bisect_left
 from soscope.binfmt.dwarf.lines import DwarfLines
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import CHECKSUM_SIZE, ElfImage
+from soscope.binfmt.elf.symbols.lookup import Name
 from soscope.binfmt.elf.unwind import FrameTable
+from soscope.binfmt.isa import part
 from soscope.binfmt.source import FileSource
 from soscope.errors import SoscopeError
 from soscope.frames.interpreters import Evaluator
@@ -18,6 +20,9 @@ from soscope.live.names.containing import HAS_PLACE, NO_SECTION
 from soscope.live.names.demangle import LONGEST, Demangler, NoDemangler, usual_name
 from soscope.live.names.locate import STUB, Locator, Place
 from soscope.live.names.staticnames import ImageNames, open_regular
+from soscope.model.image import TracedImage
+
+# Functions of an image's file, found by link-time address.
 
 UNKNOWN = "?"
 
@@ -239,3 +244,101 @@ class ImageFunctions:
 
 def _is_same(left: ProfFunction, right: ProfFunction) -> bool:
     return left is right or left.symbol == right.symbol == UNKNOWN
+
+
+# Names of the functions of the images of a recording. Each file is read once.
+
+
+class RecordedNames:
+    """The functions of all images that are asked for. `with_lines` as in `ImageFunctions`."""
+
+    def __init__(self, *, with_lines: bool = False) -> None:
+        self._with_lines = with_lines
+        self._files: dict[tuple[str, bytes, str], ImageFunctions] = {}
+
+    def of(self, image: TracedImage) -> ImageFunctions:
+        """Return the functions of an image."""
+        key = image.path, image.identity, image.label
+        known = self._files.get(key)
+        if known is None:
+            known = ImageFunctions(
+                image.path, image.identity, image=image.label, with_lines=self._with_lines
+            )
+            self._files[key] = known
+        return known
+
+    def named(self, image: TracedImage | None, symbol: str, version: str) -> ProfFunction:
+        """Return the function that an image exports as `symbol`, which is also its name here.
+
+        `version` is the version of the symbol, "" if it has none.
+
+        The address is not known if a resolver chooses it (STT_GNU_IFUNC), or if the image's file
+        has no such symbol.
+        """
+        if image is None:
+            return ProfFunction("", symbol)
+        functions = self.of(image)
+        addr = 0 if functions.elf is None else _addr_of(functions, symbol, version)
+        if not addr:
+            return ProfFunction(image.label, symbol, path=image.path)
+        at = functions.at(addr)
+        if symbol.startswith(_MANGLED) or at.symbol == symbol:
+            return at  # by the name that users know
+        return ProfFunction(image.label, symbol, at.addr, at.size, image.path, at.file, at.line)
+
+    def method(self, image: TracedImage, name: str, addr: int) -> ProfFunction:
+        """Return the function at run-time address `addr`, with the name that Python code uses."""
+        at = self.of(image).at(addr - image.load_bias)
+        return ProfFunction(image.label, name, at.addr, at.size, image.path, at.file, at.line)
+
+    @property
+    def notes(self) -> list[str]:
+        """Return what could not be read, and why, except for images without a file (the vDSO)."""
+        return [
+            note
+            for functions in self._files.values()
+            if functions.path.startswith("/")
+            for note in functions.notes
+        ]
+
+
+def _addr_of(functions: ImageFunctions, symbol: str, version: str) -> int:
+    """Return the link-time address of an exported function, 0 if it is not known."""
+    assert functions.elf is not None
+    try:
+        entry = functions.elf.symbols.find(Name(os.fsencode(symbol)), version or None)
+    except (SoscopeError, OSError):
+        return 0  # the symbols are damaged, but the name is known all the same
+    if entry is None or entry.type == c.STT_GNU_IFUNC:
+        return 0
+    return entry.value
+
+
+# The calls in an image's code that return to an address.
+
+Code = list[tuple[int, int]]  # (start, end) ranges of code, link-time addresses
+Call = tuple[bool, int | None, int | None]  # whether there is one, its target, its slot
+
+_NO_CALL: Call = (False, None, None)
+
+
+class ReturnAddresses:
+    """Finds calls in the code of one image. `is_there` tells whether its machine is supported."""
+
+    def __init__(self, functions: ImageFunctions) -> None:
+        self._elf = functions.elf
+        header = None if self._elf is None else self._elf.header
+        self._code = part(None if header is None else header.arch, "returns")
+        self.is_there = self._code is not None
+
+    def call_before(self, vaddr: int) -> Call:
+        """Return the call before a link-time address, by `call_before` of the instruction set."""
+        if self._code is None or self._elf is None:
+            return _NO_CALL
+        size: int = self._code.LONGEST
+        try:
+            code = self._elf.read(vaddr - size, size, "code")
+        except SoscopeError:
+            return _NO_CALL  # an address outside of the file, from damaged data
+        call: Call = self._code.call_before(code, vaddr)
+        return call
