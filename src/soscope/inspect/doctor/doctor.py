@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.inspect.doctor import file, installation, kernel, processor, rights, running, trial
+from soscope.inspect.doctor import file, installation, kernel, process, processor, system, trial
 from soscope.inspect.doctor.finding import MISSING, PagePart
 from soscope.inspect.doctor.subject import FINE, PARTIAL, Subject
 
@@ -35,12 +35,12 @@ def diagnose(*, pid: int | None = None, path: str | None = None) -> Diagnosis:
     """
     subject = None
     if pid is not None:
-        subject = running.examine(pid)
+        subject = process.examine(pid)
     elif path is not None:
         subject = file.examine(path)
     parts = [
         PagePart("installation", [*installation.findings(), *trial.findings()]),
-        PagePart("rights", rights.findings()),
+        PagePart("rights", system.findings()),
         PagePart("kernel", kernel.findings()),
         PagePart("processor", processor.findings()),
     ]

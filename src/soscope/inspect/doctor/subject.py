@@ -9,7 +9,7 @@ from soscope.inspect.doctor import images as looks
 from soscope.inspect.doctor.costs import Cost, costs
 from soscope.inspect.doctor.finding import INFO, LIMITED, MISSING, OK, Finding
 from soscope.inspect.doctor.images import ImageReport
-from soscope.inspect.doctor.language import Language, languages
+from soscope.inspect.doctor.languages import Language, languages
 from soscope.inspect.doctor.libc import Libc, libc_of
 from soscope.prototypes import load
 

@@ -11,7 +11,7 @@ from soscope.entry.agent.visit import Visit
 from soscope.entry.ptrace import RemoteMemory
 from soscope.errors import FormatError, NoSuchProcess
 from soscope.inspect.doctor import images as looks
-from soscope.inspect.doctor import rights
+from soscope.inspect.doctor import system
 from soscope.inspect.doctor.finding import INFO, LIMITED, MISSING, OK
 from soscope.inspect.doctor.images import ImageReport
 from soscope.inspect.doctor.subject import NOT_PERMITTED, PARTIAL, Subject
@@ -82,7 +82,7 @@ def _who(pid: int, name: str, fields: dict[str, str]) -> str:
     uid = fields.get("Uid", "0").split()[0]
     threads = fields.get("Threads", "1")
     more = "" if threads == "1" else f", {threads} threads"
-    return f"{pid} ({name}), of {rights.user_name(int(uid))}{more}"
+    return f"{pid} ({name}), of {system.user_name(int(uid))}{more}"
 
 
 def _rights(subject: Subject, pid: int) -> bool:
@@ -90,7 +90,7 @@ def _rights(subject: Subject, pid: int) -> bool:
     try:
         os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC))
     except PermissionError:
-        why, repair = rights.why_refused(pid)
+        why, repair = system.why_refused(pid)
         subject.say("permission", MISSING, why, repair)
         subject.fall_short(NOT_PERMITTED)
         return False
@@ -98,7 +98,7 @@ def _rights(subject: Subject, pid: int) -> bool:
         raise NoSuchProcess(f"no process {pid}", errno=error.errno) from error
     subject.say("permission", OK, "its memory can be read, and it can be traced")
     for kind, what in (("mnt", "mount"), ("pid", "PID"), ("user", "user")):
-        if rights.other_namespace(pid, kind):
+        if system.other_namespace(pid, kind):
             subject.say("namespace", INFO, f"it has another {what} namespace (a container)")
             break
     return True
