@@ -18,9 +18,8 @@ import pytest
 from soscope.binfmt.elf import sections
 from soscope.errors import SoscopeError
 from soscope.inspect.audit import audit as a
+from soscope.inspect.audit.audit import Reaching, trampolines
 from soscope.inspect.audit.loader import open_loader
-from soscope.inspect.audit.reach import Reaching
-from soscope.inspect.audit.shape import trampolines
 from soscope.linker.library import open_image
 from tests.integration import loaders
 from tests.support.files.elffiles import run

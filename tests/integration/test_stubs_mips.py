@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from soscope.errors import SoscopeError
-from soscope.inspect.check.checkelf import check_elf
-from soscope.inspect.check.lazycode import argument_of
+from soscope.inspect.check.check import check_elf
+from soscope.inspect.check.emulate import argument_of
 from soscope.model import filemap as words
 from tests.support.files.elffiles import run
 from tests.support.files.stubs import (

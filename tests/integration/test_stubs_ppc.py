@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from soscope.binfmt.elf.filemap import ElfMap
-from soscope.inspect.check.checkelf import check_elf
-from soscope.inspect.check.lazycode import argument_of
+from soscope.inspect.check.check import check_elf
+from soscope.inspect.check.emulate import argument_of
 from soscope.model import filemap as words
 from tests.support.files import damage
 from tests.support.files.stubs import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from soscope.binfmt.elf.filemap import ElfMap
-from soscope.inspect.check.checkelf import check_elf
+from soscope.inspect.check.check import check_elf
 from soscope.model import filemap as words
 from tests.support.files.stubs import differences, named_by_objdump, opened, without_sections
 from tests.support.machines.foreign import elf_files, readelf_slots, unpacked

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from soscope.binfmt.elf.filemap import ElfMap
-from soscope.inspect.check.checkelf import check_elf
+from soscope.inspect.check.check import check_elf
 from soscope.model import filemap as words
 from tests.support.files.elffiles import run
 from tests.support.files.stubs import (

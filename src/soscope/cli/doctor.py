@@ -14,7 +14,7 @@ def run(invocation: Invocation) -> int:
 
     # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
-    from soscope.inspect.doctor.doctor import diagnose
+    from soscope.inspect.doctor.process import diagnose
     from soscope.report.doctor.json import document
     from soscope.report.doctor.text import text
 

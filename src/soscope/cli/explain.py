@@ -11,7 +11,7 @@ from soscope.options.explain import ExplainOptions, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # imported after the words were parsed
-    from soscope.inspect.explain.model import Explanation, Importer
+    from soscope.inspect.explain.callway import Explanation, Importer
 
 _NO_TERMINAL = 132  # columns for a pipe or a file
 

@@ -14,9 +14,7 @@ from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError, SoscopeError
 from soscope.inspect.check.check import check
-from soscope.inspect.check.emulate import disagreement
-from soscope.inspect.check.emulatemacho import run_macho
-from soscope.inspect.check.emulator import Emulator
+from soscope.inspect.check.emulate import Emulator, disagreement, run_macho
 from soscope.inspect.check.isa import x86
 from soscope.linker.image import Image
 from soscope.model.filemap import JUMP_TABLE, LAZY, OBJC_STUB

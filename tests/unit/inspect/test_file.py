@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soscope.errors import FormatError, SoscopeError
-from soscope.inspect.doctor import file
-from soscope.inspect.doctor.costs import costs
+from soscope.inspect.doctor import process
+from soscope.inspect.doctor.system import costs
 from tests.support.targets import build
 from tests.support.targets.matrix import REPOSITORY
 
@@ -31,7 +31,7 @@ def assert_examined_or_refused(path: Path, data: bytes) -> None:
     path.write_bytes(data)
     refusal = "none"
     try:
-        assert file.examine(str(path)).path == str(path)
+        assert process.examine_file(str(path)).path == str(path)
     except SoscopeError as error:  # it may have become a script of nothing
         refusal = str(error)
     assert refusal
@@ -42,13 +42,13 @@ def test_a_file_that_is_cut_off_is_said(whole: bytes, tmp_path: Path) -> None:
         assert_examined_or_refused(tmp_path / "cut", whole[:size])
     (tmp_path / "cut").write_bytes(whole[:100])
     with pytest.raises(FormatError, match="damaged: program headers at offset 0x40"):
-        file.examine(str(tmp_path / "cut"))
+        process.examine_file(str(tmp_path / "cut"))
 
 
 def test_a_zero_ends_the_line_of_a_script(tmp_path: Path) -> None:
     path = tmp_path / "script"
     path.write_bytes(b"#!/bin/sh\0x\necho\n")
-    assert os.path.realpath(file.examine(str(path)).path) == os.path.realpath("/bin/sh")
+    assert os.path.realpath(process.examine_file(str(path)).path) == os.path.realpath("/bin/sh")
 
 
 @settings(max_examples=50)

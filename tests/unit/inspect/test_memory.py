@@ -8,11 +8,9 @@ import subprocess
 
 import pytest
 
-from soscope.inspect.memory import look as looking
-from soscope.inspect.memory import model
-from soscope.inspect.memory.model import Look, RssPart
-from soscope.inspect.memory.sums import Claim, sum_up
-from soscope.inspect.memory.verdict import judge
+from soscope.inspect import memory as looking
+from soscope.inspect import memory as model
+from soscope.inspect.memory import Claim, Look, RssPart, judge, sum_up
 from soscope.live.heap import glibc
 from soscope.live.heap.memory import Pages, ResidentPages
 from soscope.live.process import Process

@@ -40,7 +40,7 @@ def _record(options: MemAttachOptions, path: str) -> int:
     from soscope.cli.early import Early
     from soscope.cli.mem.visited import say_notes
     from soscope.cli.trace import end
-    from soscope.inspect.memory.rss import divide
+    from soscope.inspect.memory import divide
     from soscope.instruments.mem.run import MemSettings, run_mem
     from soscope.options.mem.run import COUNT
 

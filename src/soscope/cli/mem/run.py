@@ -75,14 +75,14 @@ def _record(options: MemRunOptions, path: str, tell: Early) -> Outcome:
 
 def _prepare() -> None:
     """Import the modules for `_divide` while the command runs, which would wait at its end."""
-    import soscope.inspect.memory.rss
+    import soscope.inspect.memory
     import soscope.live.images.space
 
     del soscope
 
 
 def _divide(pid: int, objects: BlockPages | None) -> list[int] | None:
-    from soscope.inspect.memory.rss import divide  # slow to import, and only needed at the end
+    from soscope.inspect.memory import divide  # slow to import, and only needed at the end
 
     return divide(pid, objects)
 

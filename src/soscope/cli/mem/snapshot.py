@@ -25,7 +25,7 @@ def run(invocation: Invocation) -> int:
 
     # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
-    from soscope.inspect.memory.rss import divide
+    from soscope.inspect.memory import divide
     from soscope.instruments.mem.live import snapshot
 
     report = snapshot(

@@ -21,7 +21,7 @@ def show_blocks(pid: int, *, duration_ns: int, older_ns: int, json: Form, limit:
     from soscope.cli.nameless import nameless
     from soscope.cli.output import show
     from soscope.cli.trace import end
-    from soscope.inspect.memory.rss import divide
+    from soscope.inspect.memory import divide
     from soscope.instruments.mem.report import report_of
     from soscope.instruments.mem.run import MemSettings, run_mem
     from soscope.recording.reader import RecordingFile

@@ -16,8 +16,7 @@ def run(invocation: Invocation) -> int:
 
     # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
-    from soscope.inspect.memory.look import look_at, watch
-    from soscope.inspect.memory.verdict import judge
+    from soscope.inspect.memory import judge, look_at, watch
     from soscope.live.process import Process
     from soscope.report.mem.where_json import document
     from soscope.report.mem.where_text import text

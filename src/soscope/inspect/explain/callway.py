@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The path of one call, as a file defines it: the first call, to the resolver, and later calls.
-
-No code is run. Instructions are followed one by one, from the stub to the slot, and from the
-slot's first target to the resolver. The same reading gives the resolver's arguments.
-"""
+"""The life of one call, as a file lays it down: up to the resolver, and the second time."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from itertools import islice
+from typing import Any, NamedTuple
 
 from soscope.binfmt.listing import (
     CALL_THROUGH,
@@ -25,26 +23,9 @@ from soscope.binfmt.listing import (
 )
 from soscope.binfmt.search import Spans
 from soscope.inspect.explain import isa, resolvers
-from soscope.inspect.explain.disassembly import around
 from soscope.inspect.explain.filecode import FileCode
-from soscope.inspect.explain.model import (
-    AFTER,
-    BEFORE,
-    CALL_SITE,
-    FIRST,
-    HELPER,
-    RESOLVER,
-    SECOND,
-    SLOT,
-    STUB,
-    THUNK,
-    CallSite,
-    CallWay,
-    FilePart,
-    Given,
-    Step,
-)
 from soscope.inspect.explain.resolvers import Resolver, resolvers_of
+from soscope.model import filemap
 from soscope.model.arch import arch_named
 from soscope.model.filemap import (
     GLINK,
@@ -61,6 +42,243 @@ from soscope.model.filemap import (
     FileSlot,
     Stub,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.live.slots.code import Use
+
+
+# The instructions around a call, by the disassembler Capstone, if it is installed.
+#
+# It comes with the extra `disasm`. Stubs do not need it, as binfmt/listing decodes their
+# instructions.
+
+_BEFORE = 2
+_BEHIND = 1
+_FARTHEST = 1 << 16  # bytes from the start of a function, at most
+_SPAN = 32  # bytes behind the call that are read
+
+
+def around(arch: str, code: FileCode, start: int, vaddr: int) -> list[Line]:
+    """Return the instruction at `vaddr`, with two instructions before it and one behind.
+
+    `start` is an address at which an instruction is known to begin, the start of the function.
+    The list is empty if Capstone is not installed, or if its instructions do not meet `vaddr`.
+    """
+    try:
+        capstone: Any = import_module("capstone")
+    except ImportError:
+        return []
+    known = arch_named(arch)
+    names = isa.known(known, "CAPSTONE", {}).get("" if known is None else known.name)
+    if names is None or not 0 <= vaddr - start < _FARTHEST:
+        return []
+    machine = capstone.Cs(getattr(capstone, names[0]), getattr(capstone, names[1]))
+    if names[0] == "CS_ARCH_X86":
+        machine.syntax = capstone.CS_OPT_SYNTAX_ATT
+    data = code.read(start, vaddr - start + _SPAN)
+    lines: list[Line] = []
+    left = -1
+    for at, size, name, operands in machine.disasm_lite(data, start):
+        text = f"{name} {operands}".rstrip()
+        lines.append(Line(at, data[at - start : at - start + size], text))
+        if at == vaddr:
+            left = _BEHIND
+            del lines[: -1 - _BEFORE]
+        elif left >= 0:
+            left -= 1
+        if left == 0 or (left < 0 and at > vaddr):
+            break
+    return lines if left >= 0 else []
+
+
+# The explanation of a symbol's calls, in files and in a process alike.
+#
+# An explanation has images, an image has call paths, a path has steps. Facts that only a file can
+# tell, or only a process, are in a separate part of each path.
+
+# The steps, in the order of a first call.
+LINK_MAP = "link-map"
+RELOCATION = "relocation"
+CALL_SITE = "call"
+THUNK = "thunk"
+STUB = "stub"
+SLOT = "slot"
+BEFORE = "before"
+HELPER = "helper"
+FIRST = "plt0"
+RESOLVER = "resolver"
+AFTER = "after"
+SECOND = "second"
+DEFINITION = "definition"
+HOOK = "hook"
+STEPS = (
+    *(LINK_MAP, RELOCATION, CALL_SITE, THUNK, STUB, SLOT, BEFORE, HELPER, FIRST, RESOLVER, AFTER),
+    *(SECOND, DEFINITION, HOOK),
+)
+
+
+class CallSite(NamedTuple):
+    """One instruction that calls: its address and its function.
+
+    `lines` are the instructions around it, only set for the first call site of a path.
+    """
+
+    call: CallInstruction
+    section: str
+    function: str
+    lines: tuple[Line, ...]
+
+
+class Given(NamedTuple):
+    """One argument of a resolver, at `place`; `value` is the number or the cell's address."""
+
+    place: str
+    value: Value
+    text: str
+    meaning: str
+
+
+class Step(NamedTuple):
+    """One step: `title` is its name, `where` its section or function, `notes` are sentences."""
+
+    step: str
+    title: str
+    where: str
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...]
+
+
+class FilePart(NamedTuple):
+    """The part of a call path that a file tells; addresses are link-time addresses.
+
+    `slot` includes the stubs. `sites` are all instructions that call, even if not all are
+    printed. `given` are the resolver's arguments, `generations` the versions of this loader's
+    resolver; both are empty if nothing is lazy or known. `instructions` are the numbers of
+    instructions that a call takes to the function: in the first call up to the resolver, and in
+    every later one.
+    """
+
+    slot: filemap.FileSlot
+    sites: tuple[CallSite, ...]
+    given: tuple[Given, ...]
+    generations: tuple[Resolver, ...]
+    instructions: tuple[int, int]
+
+
+class RelocationPlace(NamedTuple):
+    """The relocation of a slot: at `addr` in memory, number `entry` of `table`.
+
+    `aimed_at` is the run-time address that it names now: the slot, or a cell of the agent.
+    `symbol` is an index into the dynamic symbol table.
+    """
+
+    addr: int
+    table: str
+    entry: int
+    aimed_at: int
+    symbol: int
+
+
+class ProcessPart(NamedTuple):
+    """The part of a call path that a process tells; addresses are run-time addresses.
+
+    `link_map` is the importer's entry. The slot is at `addr` and holds `value`. `state` is a
+    constant of live/slots/bindings.py, `page` the protection of its page ("rw-p"). `to_image`,
+    `to_symbol` and `expected_image` are those of `live.slots.row.SlotRow`. `uses` is the code
+    that goes through the slot. `definition` is the address of the definition, None if there is
+    none. `is_ifunc` tells that this is an IFUNC's resolver. `hook` has a sentence for each thing
+    that soscope's hook writes.
+    """
+
+    namespace: int
+    link_map: int
+    load_bias: int
+    relocation: RelocationPlace
+    uses: tuple[Use, ...]
+    addr: int
+    value: int
+    state: str
+    to_image: str | None
+    to_symbol: str | None
+    expected_image: str | None
+    page: str
+    definition: int | None
+    is_ifunc: bool
+    hook: tuple[str, ...]
+
+
+class CallWay(NamedTuple):
+    """The path of calls through one slot, at link-time address `vaddr` of the importer.
+
+    `kind` is the name of the relocation, or of the Mach-O record. `symbol` is "" and `version`
+    None if there is none. `provider` is the image that defines the symbol. If there is none,
+    `provider_reason` tells why. `wrong` lists contradictions.
+    """
+
+    vaddr: int
+    kind: str
+    symbol: str
+    version: str | None
+    provider: str | None
+    provider_reason: str | None
+    steps: tuple[Step, ...]
+    wrong: tuple[str, ...]
+    file: FilePart | None = None
+    process: ProcessPart | None = None
+
+    def step(self, name: str) -> Step | None:
+        """Return the step with this name, None if this path has none."""
+        return next((step for step in self.steps if step.step == name), None)
+
+
+class Importer(NamedTuple):
+    """An image whose calls are explained.
+
+    `symbol` is this image's name for it. Each of `ways` is the path through one slot. If there is
+    none, `near` are similar names. `kind` is "" if only a process was read. `loader` is a
+    constant of `resolvers`, "" if the file does not tell. `partial` lists what could not be read.
+    """
+
+    name: str
+    path: str
+    format: str
+    arch: str
+    kind: str
+    loader: str
+    symbol: str
+    ways: tuple[CallWay, ...]
+    near: tuple[str, ...]
+    partial: tuple[str, ...]
+
+
+class Explanation(NamedTuple):
+    """The explanation of calls of `symbol`, as the user wrote it, from `images`: at most two.
+
+    For process `pid`, which runs the program at `path`, `images` has the importer that was
+    chosen, or nothing if no image imports the symbol. `others` are the names of other images that
+    import it, `defined_in` of images that define it. `is_changing` tells that images were loaded
+    or closed meanwhile, so that the facts may be of two moments.
+    """
+
+    symbol: str
+    images: tuple[Importer, ...]
+    pid: int | None = None
+    path: str = ""
+    others: tuple[str, ...] = ()
+    defined_in: tuple[str, ...] = ()
+    is_changing: bool = False
+
+    @property
+    def has_ways(self) -> bool:
+        """Return whether there is any path to print."""
+        return any(image.ways for image in self.images)
+
+
+# The path of one call, as a file defines it: the first call, to the resolver, and later calls.
+#
+# No code is run. Instructions are followed one by one, from the stub to the slot, and from the
+# slot's first target to the resolver. The same reading gives the resolver's arguments.
 
 _MOST_SITES = 3
 _MOST_SEARCHED = 256  # stubs whose callers are searched for

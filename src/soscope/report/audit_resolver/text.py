@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from soscope.inspect.audit import audit as a
+from soscope.inspect.audit.audit import PROFILE, RESOLVE, TLSDESC
 from soscope.inspect.audit.machine import (
     EXTENDED,
     REGPARM,
@@ -11,7 +12,6 @@ from soscope.inspect.audit.machine import (
     STATIC_CHAIN,
     VECTOR_COUNT,
 )
-from soscope.inspect.audit.shape import PROFILE, RESOLVE, TLSDESC
 from soscope.model.call import printable
 from soscope.report.words import plural
 

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.inspect.check.check import Checked
-from soscope.inspect.check.fault import FAULT
+from soscope.inspect.check.check import FAULT, Checked
 from soscope.model.call import printable
 from soscope.report.words import plural
 

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-from soscope.inspect.doctor.doctor import Diagnosis
-from soscope.inspect.doctor.finding import Finding
-from soscope.inspect.doctor.images import ImageReport
-from soscope.inspect.doctor.subject import Subject
+from soscope.inspect.doctor.process import Diagnosis, ImageReport, Subject
+from soscope.inspect.doctor.system import Finding
 from soscope.report.doctor.text import system
 from soscope.report.jsontext import json_document
 

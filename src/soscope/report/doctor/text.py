@@ -7,10 +7,8 @@ import os
 import sys
 
 from soscope import __version__
-from soscope.inspect.doctor.doctor import Diagnosis
-from soscope.inspect.doctor.finding import INFO, LIMITED, MISSING, OK, Finding
-from soscope.inspect.doctor.images import HOOKED, ImageReport
-from soscope.inspect.doctor.subject import Subject
+from soscope.inspect.doctor.process import HOOKED, Diagnosis, ImageReport, Subject
+from soscope.inspect.doctor.system import INFO, LIMITED, MISSING, OK, Finding
 from soscope.model.call import printable
 
 _MARKS = {OK: "ok", LIMITED: "part", MISSING: "NO", INFO: "-"}

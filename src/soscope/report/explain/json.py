@@ -8,7 +8,7 @@ other way round.
 from __future__ import annotations
 
 from soscope.binfmt.listing import Line
-from soscope.inspect.explain.model import (
+from soscope.inspect.explain.callway import (
     CallSite,
     CallWay,
     Explanation,

@@ -12,7 +12,7 @@ import textwrap
 from itertools import pairwise, zip_longest
 
 from soscope.binfmt.listing import Line
-from soscope.inspect.explain.model import (
+from soscope.inspect.explain.callway import (
     CALL_SITE,
     FIRST,
     HELPER,

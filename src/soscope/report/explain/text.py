@@ -7,7 +7,7 @@ import textwrap
 from itertools import zip_longest
 
 from soscope.binfmt.listing import Line
-from soscope.inspect.explain.model import (
+from soscope.inspect.explain.callway import (
     CALL_SITE,
     STEPS,
     CallWay,

@@ -7,7 +7,7 @@ from soscope.report.jsontext import json_document
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.inspect.memory.model import Look, Verdict
+    from soscope.inspect.memory import Look, Verdict
 
 SCHEMA = "soscope/mem-where/1"
 

@@ -8,7 +8,7 @@ from soscope.report.words import plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.inspect.memory.model import Look, RssPart, Verdict
+    from soscope.inspect.memory import Look, RssPart, Verdict
 
 _MOST_NAMED = 6  # rows of one kind
 _SMALL = 200  # a part below 1 / this of RSS gets no row

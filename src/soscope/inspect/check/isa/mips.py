@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.isa.mips import stubs
-from soscope.inspect.check.emulatecpu import Cpu
-from soscope.inspect.check.emulator import Emulator
+from soscope.inspect.check.emulate import Cpu, Emulator
 from soscope.model.arch import Arch
 from soscope.model.filemap import Stub
 

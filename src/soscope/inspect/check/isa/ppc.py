@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.isa.ppc import pic, stubs
 from soscope.errors import FormatError
-from soscope.inspect.check.emulatecpu import Cpu, Processor
-from soscope.inspect.check.emulator import Emulator
+from soscope.inspect.check.emulate import Cpu, Emulator, Processor
 from soscope.model.arch import Arch
 from soscope.model.filemap import Stub
 

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.inspect.check.emulatecpu import Cpu
-from soscope.inspect.check.emulator import Emulator
+from soscope.inspect.check.emulate import Cpu, Emulator
 from soscope.model.arch import Arch
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.filemap import ElfMap
-from soscope.inspect.check.emulatecpu import Cpu, Processor
-from soscope.inspect.check.emulator import Emulator
+from soscope.inspect.check.emulate import Cpu, Emulator, Processor
 from soscope.model.arch import EM_386, Arch
 
 
