@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from soscope.errors import HookError, UsageError
 from soscope.hooking import refused
 from soscope.hooking.calls import PythonCalls
-from soscope.hooking.choice import Left, Picture, choose, is_executable
 from soscope.hooking.isa import code
 from soscope.hooking.pins import Pins
 from soscope.hooking.signature import CtypesSignature, signature_of
+from soscope.hooking.slots import Left, Picture, choose, is_executable
 from soscope.hooking.stacked import HookedSlot, keep_thunk, new_slot
 from soscope.hooking.thunks import Thunk, machine
 from soscope.hooking.tracers import Tracers

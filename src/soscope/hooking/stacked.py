@@ -8,9 +8,9 @@ value that it will put back is corrected instead.
 
 from __future__ import annotations
 
-from soscope.hooking.choice import Chosen
 from soscope.hooking.isa import code
 from soscope.hooking.pins import Pins
+from soscope.hooking.slots import Chosen
 from soscope.hooking.thunks import Thunk, machine
 from soscope.hooking.tracers import Tracers
 
