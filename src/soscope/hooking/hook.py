@@ -1,27 +1,247 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope.hook`: redirects calls of a C function to the user's own during a `with` block."""
+"""`soscope.hook`: calls of a C function go to the user's own for as long as a `with` lasts."""
 
 from __future__ import annotations
 
 import atexit
 import ctypes
+import operator
 import os
+import sys
 import threading
 import time
 from _ctypes import CFuncPtr
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from soscope.errors import HookError, UsageError
-from soscope.hooking import refused
-from soscope.hooking.calls import PythonCalls
+from soscope.hooking import slots
 from soscope.hooking.isa import code
-from soscope.hooking.pins import Pins
-from soscope.hooking.signature import CtypesSignature, signature_of
-from soscope.hooking.slots import Left, Picture, choose, is_executable
-from soscope.hooking.stacked import HookedSlot, keep_thunk, new_slot
-from soscope.hooking.thunks import Thunk, machine
-from soscope.hooking.tracers import Tracers
-from soscope.prototypes import Prototypes, load
+from soscope.hooking.slots import Left, Picture, Pins, choose, is_executable
+from soscope.hooking.thunks import HookedSlot, Thunk, Tracers, keep_thunk, machine, new_slot
+from soscope.prototypes import Prototypes, compiled, load
+
+# The ctypes types of a prototype of the catalogue.
+#
+# `char *` is a string if the declaration tells so (`const char *`, or an annotation). Buffers that
+# a function fills in, and strings without a zero at the end, are passed as addresses, like every
+# other pointer.
+
+_REGISTERS, _VECTORS = 6, 8  # for arguments (System V psABI x86-64 §3.2.3)
+_NEED_NOT_END = ("LIMIT(", "FOLLOW_UNLESS_0(")
+_FLOATS = {4: ctypes.c_float, 8: ctypes.c_double}
+_SIGNED = {1: ctypes.c_int8, 2: ctypes.c_int16, 4: ctypes.c_int32, 8: ctypes.c_int64}
+_UNSIGNED = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctypes.c_uint64}
+
+_C = "a C function pointer (a ctypes function object, or an address) needs no prototype"
+
+
+class CtypesSignature:
+    """The signature of a function: ctypes types of its `arguments` and its `result`.
+
+    `result` is None for void. `strings` are the indices of the arguments that are strings, and
+    `returns_string` is set if the result is a string. `stack_words` is the number of words of
+    arguments that are passed on the stack.
+    """
+
+    __slots__ = ("arguments", "result", "returns_string", "stack_words", "strings")
+
+    def __init__(
+        self, arguments: list[type], result: type | None, strings: list[int], *, text: bool
+    ) -> None:
+        self.arguments = arguments
+        self.result = result
+        self.strings = strings
+        self.returns_string = text
+        self.stack_words = stack_words(arguments)
+
+
+def stack_words(arguments: list[type]) -> int:
+    """Return the number of words of these arguments that are passed on the stack."""
+    ints = floats = words = 0
+    for of in arguments:
+        if of is ctypes.c_longdouble:
+            words += words % 2 + 2
+        elif of in (ctypes.c_float, ctypes.c_double):
+            floats += 1
+            words += floats > _VECTORS
+        else:
+            ints += 1
+            words += ints > _REGISTERS
+    return words
+
+
+def signature_of(prototypes: Prototypes, name: str) -> CtypesSignature:
+    """Return the signature of the function `name`.
+
+    Raises HookError if it has no prototype, or if no Python callable can replace it.
+    """
+    known = prototypes.row(name)
+    if known is None:
+        raise HookError(f"{name}: no prototype: what it is called with is not known", hint=f"{_C}")
+    _, arguments, optionals, tail, result, *_, declaration, _ = known
+    if any(argument[0] == "va_list" for argument in arguments):
+        raise HookError(f"{name}: a va_list cannot be given to a Python callable", hint=_C)
+    if optionals or tail:
+        raise HookError(f"{name}: a variadic function cannot be a Python callable", hint=_C)
+    chunks = _parameters(declaration)
+    types, strings = [], []
+    for number, (argument, chunk) in enumerate(zip(arguments, chunks, strict=True)):
+        types.append(_type(name, argument, f"argument {number + 1}"))
+        is_string = argument[4] == compiled.LEADS_TO_STRING and argument[7] is None
+        if is_string and not any(word in chunk for word in _NEED_NOT_END):
+            strings.append(number)
+    of = None if result is None else _type(name, result, "the result")
+    text = result is not None and result[4] == compiled.LEADS_TO_STRING
+    return CtypesSignature(types, of, strings, text=text)
+
+
+def _type(name: str, argument: compiled.ArgumentRow, what: str) -> type:
+    text, place, _, (show, size, signed, _), *_ = argument
+    if show == compiled.SHOW_LONG_DOUBLE:
+        return ctypes.c_longdouble
+    if show in (compiled.SHOW_STRUCT, compiled.SHOW_COMPLEX) or place == compiled.PLACE_NONE:
+        raise HookError(f"{name}: {what} is a structure ({text}), which has no way", hint=_C)
+    if show == compiled.SHOW_POINTER or text.endswith("*"):
+        return ctypes.c_void_p
+    if show == compiled.SHOW_FLOAT:
+        return _FLOATS[size]
+    return (_SIGNED if signed else _UNSIGNED)[size]
+
+
+def _parameters(declaration: str) -> list[str]:
+    """Return the parameters of a declaration as texts."""
+    start = declaration.index("(") + 1
+    chunks, depth, begin = [], 0, start
+    for at in range(start, len(declaration)):
+        sign = declaration[at]
+        if sign == "(":
+            depth += 1
+        elif sign == ")" and depth:
+            depth -= 1
+        elif not depth and sign in ",)":
+            chunks.append(declaration[begin:at].strip())
+            begin = at + 1
+            if sign == ")":
+                break
+    return [] if chunks in (["void"], [""]) else chunks
+
+
+# Converts a C call to the call of a Python callable, and its result or exception back.
+
+_FLOATS_CALLS = (ctypes.c_float, ctypes.c_double, ctypes.c_longdouble)
+
+
+class Text(bytes):
+    """A string of the program. If it is passed back unchanged, C gets the same pointer again."""
+
+    addr: int
+
+
+def text_at(addr: int | None) -> Text | None:
+    """Return the string at an address, None if the address is NULL."""
+    if not addr:
+        return None
+    text = Text(ctypes.string_at(addr))
+    text.addr = addr
+    return text
+
+
+class PythonCalls:
+    """Turns C calls into calls of `function`. C calls the address of `closure`.
+
+    `way_out` is the address at which the original is called. `kept` has the last string that each
+    thread has returned to C.
+    """
+
+    def __init__(
+        self,
+        symbol: str,
+        function: Callable[..., object],
+        signature: CtypesSignature,
+        way_out: int,
+        kept: dict[int, object],
+    ) -> None:
+        self.symbol = symbol
+        self.signature = signature
+        self.is_active = True
+        kind = ctypes.CFUNCTYPE(signature.result, *signature.arguments, use_errno=True)
+        self._native = kind(way_out)
+        self._function = function
+        self._kept = kept
+        self.closure = kind(self._enter)
+
+    @property
+    def addr(self) -> int:
+        """The address of `closure`."""
+        addr: int = ctypes.cast(self.closure, ctypes.c_void_p).value or 0
+        return addr
+
+    def original(self, *arguments: object) -> object:
+        """Call the original with arguments like the callable's: strings are bytes or None."""
+        result = self._native(*[self._word(argument) for argument in arguments])
+        return text_at(result) if self.signature.returns_string else result
+
+    @staticmethod
+    def _word(argument: object) -> object:
+        if isinstance(argument, Text):
+            return argument.addr
+        if isinstance(argument, str):
+            raise TypeError("a string for C must be bytes, not str")
+        return argument
+
+    def _enter(self, *words: Any) -> object:
+        if not self.is_active:
+            return self._native(*words)
+        try:
+            arguments = list(words)
+            for number in self.signature.strings:
+                arguments[number] = text_at(arguments[number])
+            return self._back(self._function(*arguments, self.original))
+        except BaseException as error:  # noqa: BLE001  C has nobody to hear of it
+            _report(error, self._function)
+        return self._native(*words)
+
+    def _back(self, result: Any) -> object:
+        """Convert the result of the callable for C. Raises TypeError."""
+        of = self.signature.result
+        if of is None:
+            return None
+        if of in _FLOATS_CALLS:
+            return float(result)
+        if of is not ctypes.c_void_p:
+            return operator.index(result)
+        if result is None:
+            return None
+        if isinstance(result, Text):
+            return result.addr
+        if isinstance(result, bytes):
+            buffer = ctypes.create_string_buffer(result)
+            self._kept[threading.get_ident()] = buffer
+            return ctypes.addressof(buffer)
+        return operator.index(result)
+
+
+def _report(error: BaseException, of: object) -> None:
+    """Pass an exception to `sys.unraisablehook`."""
+    arguments = _unraisable()(
+        (type(error), error, error.__traceback__, "Exception ignored in hook", of)
+    )
+    try:
+        sys.unraisablehook(arguments)
+    except BaseException:  # noqa: BLE001  nobody is left to tell
+        return
+
+
+def _unraisable() -> Callable[[tuple[object, ...]], Any]:
+    """Return the type of the argument of `sys.unraisablehook`, which has no public name."""
+    for candidate in tuple.__subclasses__():
+        if candidate.__name__ == "UnraisableHookArgs":
+            return candidate
+    raise HookError("this interpreter has no UnraisableHookArgs")
+
+
+# `soscope.hook`: redirects calls of a C function to the user's own during a `with` block.
 
 _LOOKS, _BETWEEN = 3, 0.001  # number and seconds: a thread may be binding a slot now
 _LAST_WAIT = 1.0  # seconds that threads have to leave Python callables at exit
@@ -147,16 +367,16 @@ class Hook:
         symbol = self.symbol
         target = _pointer(self._function)
         if not target:
-            refused.refuse(_state.known(), symbol)
+            slots.refuse(_state.known(), symbol)
         with Picture(symbol) as picture, Tracers() as tracers:
             bindings = picture.slots(picture.callers(self._from))
             image = picture.image_at(target) if target else None
             is_python = image is None and not isinstance(self._function, int)
-            signature, within = None, refused.ANYWHERE
+            signature, within = None, slots.ANYWHERE
             if is_python:
-                refused.refuse(_state.known(), symbol)
+                slots.refuse(_state.known(), symbol)
                 signature = self._signature()
-                within = refused.within_interpreter(_state.known(), symbol)
+                within = slots.within_interpreter(_state.known(), symbol)
             own = 0 if image is None else image.link_map
             chosen, self.left = choose(
                 picture, bindings, own=own, is_python=is_python, within=within

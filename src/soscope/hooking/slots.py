@@ -1,22 +1,172 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides which slots of this process a hook changes, and which functions they lead to."""
+"""Which slots of this process a hook takes, which it leaves, and images held while slots change."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+from bisect import bisect_right
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.isa import CALL, JUMP, STUB
 from soscope.errors import FormatError, HookError, SoscopeError
-from soscope.hooking import refused
-from soscope.hooking.pins import LoadedPlace
+from soscope.hooking.isa import code
 from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import Images, find_images
 from soscope.live.images.space import Space
 from soscope.live.slots.bindings import HOOKED, UNBOUND, Binding, Bindings
 from soscope.live.slots.code import uses_of
+from soscope.proc import maps
+from soscope.prototypes import Prototypes
 from soscope.select.filter import Selection, chooses, compile_selection
+from soscope.wire import layout
+
+# Images that are kept loaded while their slots change, so that no thread can unload them.
+
+_PROT_READ, _PROT_EXEC = 1, 4
+
+
+class LoadedPlace:
+    """An image's link map, its load bias, and the loader's name for it."""
+
+    __slots__ = ("bias", "link_map", "name")
+
+    def __init__(self, link_map: int, bias: int, name: str) -> None:
+        self.link_map = link_map
+        self.bias = bias
+        self.name = name
+
+
+class Pins:
+    """Images that are kept loaded until the end of the block.
+
+    dlopen waits for other threads that load an image, so an image that is held is loaded
+    completely.
+    """
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None)
+        self._libc.dlopen.restype = ctypes.c_void_p
+        self._libc.dlopen.argtypes = (ctypes.c_char_p, ctypes.c_int)
+        self._libc.dlclose.argtypes = (ctypes.c_void_p,)
+        self._held: dict[int, int] = {}
+        self._mappings: list[maps.Mapping] | None = None
+
+    def __enter__(self) -> Pins:  # noqa: PYI034  typing is slow to import
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for handle in self._held.values():
+            self._libc.dlclose(handle)
+
+    def hold(self, place: LoadedPlace) -> bool:
+        """Keep an image loaded. Return False if it was unloaded or replaced by now."""
+        if place.link_map in self._held:
+            return True
+        name = os.fsencode(place.name) or None  # the program's name is ""
+        handle = self._libc.dlopen(name, os.RTLD_LAZY | os.RTLD_NOLOAD)
+        if not handle:
+            return False
+        if handle != place.link_map or ctypes.c_uint64.from_address(handle).value != (
+            place.bias & (1 << 64) - 1
+        ):
+            self._libc.dlclose(handle)
+            return False
+        self._held[handle] = handle
+        return True
+
+    def protection(self, addr: int) -> int | None:
+        """Return the protection that a page of a held image needs after it was made writable.
+
+        Return 0 if the page is writable already, and None if there is no memory. The mappings are
+        read only once, because images that are held are loaded completely.
+        """
+        if self._mappings is None:
+            self._mappings = maps.read(int(os.readlink("/proc/self")))
+        at = bisect_right(self._mappings, addr, key=lambda mapping: mapping.start)
+        mapping = self._mappings[at - 1] if at else None
+        if mapping is None or addr + code.WORD > mapping.end:
+            return None
+        if mapping.flags[1] == "w":
+            return 0
+        return _PROT_READ | (_PROT_EXEC if mapping.flags[2] == "x" else 0)
+
+
+# Functions that no Python callable can replace, and slots whose calls cannot run Python code.
+#
+# The interpreter allocates memory in the middle of its own work, and uses locks while it waits for
+# the GIL. A Python callable there would run in the middle of that work, or wait for ever. For such
+# functions the slots of the interpreter and of extension modules are not hooked.
+
+# These functions end the process, and need not return.
+_LAST = frozenset("exit _exit _Exit quick_exit abort".split())
+# In the child of these functions, the interpreter would not know that it was forked.
+_FORKS = frozenset("fork __fork _Fork __libc_fork forkpty daemon".split())
+# The interpreter calls these functions in the middle of its work.
+_INNER = frozenset(
+    "malloc calloc realloc free reallocarray posix_memalign aligned_alloc memalign valloc pvalloc "
+    "malloc_usable_size mmap mmap64 munmap mremap madvise mprotect brk sbrk cfree "
+    "__libc_malloc __libc_calloc __libc_realloc __libc_free __libc_memalign".split()
+)
+_INNER_PREFIXES = ("pthread_", "__pthread_", "sem_", "mtx_", "cnd_", "tss_", "thrd_")
+# The interpreter calls these functions while it waits for the GIL, and at other times. A thread
+# that holds the GIL can run a Python callable there.
+_ON_THE_WAY = frozenset(
+    "clock_gettime __clock_gettime clock_getres gettimeofday time sched_yield gettid".split()
+)
+
+ANYWHERE, HOLDING, NOWHERE = range(3)
+
+
+def refuse(prototypes: Prototypes, symbol: str) -> None:
+    """Raise HookError if no Python callable can replace a function."""
+    flags = prototypes.flags(symbol)
+    why = ""
+    if symbol in _FORKS:
+        why = "the child would have an interpreter that does not know of it"
+    elif flags & layout.FN_NEVER:
+        why = "it is not called as C calls functions"
+    elif flags & layout.FN_TWICE:
+        why = "it returns twice"
+    elif flags & layout.FN_ENTRY_ONLY and symbol not in _LAST:
+        why = "it looks at its caller, or leaves by another way than a return"
+    if why:
+        raise HookError(
+            f"{symbol}: no Python callable can stand for it: {why}",
+            hint="a C function pointer can",
+        )
+
+
+def within_interpreter(prototypes: Prototypes, symbol: str) -> int:
+    """Return which calls of the interpreter itself may be redirected to a Python callable.
+
+    It is ANYWHERE for all calls, HOLDING for the calls of threads that hold the GIL, and NOWHERE
+    for none.
+    """
+    if symbol in _ON_THE_WAY:
+        return HOLDING
+    is_inner = symbol in _INNER or symbol.startswith(_INNER_PREFIXES)
+    return NOWHERE if is_inner or prototypes.flags(symbol) & layout.FN_BRIEF else ANYWHERE
+
+
+def is_interpreters(image: LoadedImage) -> bool:
+    """Return whether an image is the interpreter, an extension module, or libffi of ctypes."""
+    if image.name.startswith("libffi."):
+        return True
+    array = image.symbols.array
+    for row in array.rows():
+        name = array.bytes_at(row[0]) or b""
+        if name.startswith((b"PyGILState_", b"PyModuleDef_Init", b"PyModule_Create")):
+            return True
+    return False
+
+
+def is_libc(image: LoadedImage) -> bool:
+    """Return whether an image is the C library or its thread library."""
+    return image.name.startswith(("libc.so", "libc.musl", "libpthread.so", "ld-musl"))
+
+
+# Decides which slots of this process a hook changes, and which functions they lead to.
 
 _CALLS = frozenset((CALL, JUMP, STUB))
 
@@ -181,10 +331,10 @@ def choose(
         image = binding.importer
         is_inner = False
         why = _why_not(picture, image, own)
-        if not why and is_python and refused.is_libc(image):
+        if not why and is_python and is_libc(image):
             why = "it is the C library's own, where no Python code can run"
-        elif not why and within != refused.ANYWHERE and refused.is_interpreters(image):
-            is_inner = within == refused.HOLDING
+        elif not why and within != ANYWHERE and is_interpreters(image):
+            is_inner = within == HOLDING
             why = "" if is_inner else "the interpreter uses it, where no Python code can run"
         if not why and not picture.is_function(binding):
             why = "it is for data"

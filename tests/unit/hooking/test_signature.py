@@ -8,8 +8,8 @@ import ctypes as c
 import pytest
 
 from soscope.errors import HookError
-from soscope.hooking import refused
-from soscope.hooking.signature import signature_of, stack_words
+from soscope.hooking import slots
+from soscope.hooking.hook import signature_of, stack_words
 from soscope.prototypes import load
 from soscope.wire import layout
 
@@ -108,21 +108,21 @@ def test_treatments_are_found_by_name(name: str, flag: int) -> None:
 @pytest.mark.parametrize("name", ["fork", "vfork", "longjmp", "dlsym", "pthread_exit", "mcount"])
 def test_functions_that_no_python_callable_can_stand_for(name: str) -> None:
     with pytest.raises(HookError, match="no Python callable can stand for it"):
-        refused.refuse(PROTOTYPES, name)
+        slots.refuse(PROTOTYPES, name)
 
 
 @pytest.mark.parametrize(
     ("name", "where"),
     [
-        ("getpid", refused.ANYWHERE),
-        ("exit", refused.ANYWHERE),
-        ("clock_gettime", refused.HOLDING),
-        ("malloc", refused.NOWHERE),
-        ("memcpy", refused.NOWHERE),
-        ("pthread_mutex_lock", refused.NOWHERE),
-        ("sem_post", refused.NOWHERE),
+        ("getpid", slots.ANYWHERE),
+        ("exit", slots.ANYWHERE),
+        ("clock_gettime", slots.HOLDING),
+        ("malloc", slots.NOWHERE),
+        ("memcpy", slots.NOWHERE),
+        ("pthread_mutex_lock", slots.NOWHERE),
+        ("sem_post", slots.NOWHERE),
     ],
 )
 def test_where_the_interpreter_may_be_led_away(name: str, where: int) -> None:
-    refused.refuse(PROTOTYPES, name)
-    assert refused.within_interpreter(PROTOTYPES, name) == where
+    slots.refuse(PROTOTYPES, name)
+    assert slots.within_interpreter(PROTOTYPES, name) == where
