@@ -7,14 +7,14 @@ outermost one gets the time.
 
 from __future__ import annotations
 
-from soscope.export.forest import ROOT, SAMPLES, forest_of, frame_of
+from soscope.export.profiles import ROOT, SAMPLES, forest_of, frame_of
 from soscope.frames.names import frame_label
 from soscope.instruments.prof.model import NOBODY, ProfFunction
 from soscope.model.image import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.export.forest import ExportFrame, Forest, StackTree
+    from soscope.export.profiles import ExportFrame, Forest, StackTree
     from soscope.instruments.prof.model import Profile
 
 

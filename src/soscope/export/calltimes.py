@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.export.forest import ExportFrame, frame_of
+from soscope.export.profiles import ExportFrame, frame_of
 from soscope.instruments.prof.timeline import BEGIN, END, INSTANT, ThreadTimeline, notes_of
 
 TYPE_CHECKING = False

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from json.encoder import encode_basestring_ascii as quoted
 
+from soscope.export.calls import Thread, Timeline, names, texts
 from soscope.export.calltimes import BEGIN, END, CallTimes, call_times_of
 from soscope.export.chromeevents import ChromeEvents, micros
-from soscope.export.forest import SAMPLES, StackTree, forest_of
+from soscope.export.profiles import SAMPLES, StackTree, forest_of
 from soscope.export.settings import ExportSettings
 from soscope.export.slices import notes_of_slices, said_of, slices_of
 from soscope.export.stacks import ExportStacks, stacks_of
-from soscope.export.timeline import Thread, Timeline, names, texts
 from soscope.frames.cppnames import CppNames
 from soscope.frames.names import frame_text, key_of
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from soscope.export.calls import Thread, Timeline, names
 from soscope.export.calltimes import BEGIN, END, CallTimes, call_times_of
 from soscope.export.firefoxtables import FirefoxThread, document, thread
-from soscope.export.forest import CALLS, ROOT, StackTree, forest_of
+from soscope.export.profiles import CALLS, ROOT, StackTree, forest_of
 from soscope.export.settings import ExportSettings
 from soscope.export.stacks import ExportStacks, stacks_of
-from soscope.export.timeline import Thread, Timeline, names
 from soscope.frames.cppnames import CppNames
 from soscope.frames.names import frame_label
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from soscope.export.firefoxtables import Function
-    from soscope.export.forest import Forest
+    from soscope.export.profiles import Forest
     from soscope.instruments.prof.model import Profile
     from soscope.instruments.trace.replay import Replay
     from soscope.model.call import Entry, Exit, ProcessStart, StackFrame

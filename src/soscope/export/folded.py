@@ -9,7 +9,7 @@ too: then a file has either calls or samples.
 
 from __future__ import annotations
 
-from soscope.export.forest import ROOT, forest_of
+from soscope.export.profiles import ROOT, forest_of
 from soscope.export.settings import CALLS, NANOSECONDS, SAMPLES, ExportSettings
 from soscope.export.stacks import ExportStacks, stacks_of
 from soscope.frames.cppnames import CppNames
@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from soscope.export.forest import Forest
+    from soscope.export.profiles import Forest
     from soscope.instruments.prof.model import Profile
     from soscope.instruments.trace.replay import Replay
     from soscope.model.image import TracedSlot

@@ -9,13 +9,13 @@ calls together.
 from __future__ import annotations
 
 from soscope.export import calltimes
+from soscope.export.calls import Thread, Timeline, names, texts
 from soscope.export.calltimes import CallTimes, call_times_of
-from soscope.export.forest import forest_of
 from soscope.export.perfettopackets import BEGIN, END, INSTANT, PerfettoPackets
+from soscope.export.profiles import forest_of
 from soscope.export.settings import ExportSettings
 from soscope.export.slices import notes_of_slices, said_of, slices_of
 from soscope.export.stacks import ExportStacks, stacks_of
-from soscope.export.timeline import Thread, Timeline, names, texts
 from soscope.frames.cppnames import CppNames
 from soscope.frames.names import frame_text, key_of
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gzip
 
-from soscope.export.forest import CALLS, SAMPLES, forest_of
+from soscope.export.profiles import CALLS, SAMPLES, forest_of
 from soscope.export.protobuf import integer, message, packed, string
 from soscope.export.settings import ExportSettings
 from soscope.export.symboltables import SymbolTables
@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from soscope.export.forest import Forest, StackTree
+    from soscope.export.profiles import Forest, StackTree
     from soscope.instruments.prof.model import Profile
 
 VIEWER = "go tool pprof FILE, or pprof -http : FILE"

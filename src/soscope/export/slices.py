@@ -7,14 +7,14 @@ calls together, with the call paths inside it at its start, the longest first.
 
 from __future__ import annotations
 
-from soscope.export.forest import CALLS, ROOT, SAMPLES
+from soscope.export.profiles import CALLS, ROOT, SAMPLES
 from soscope.model.image import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from soscope.export.forest import Forest, StackTree
+    from soscope.export.profiles import Forest, StackTree
 
 
 class SliceEnd(Record):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from json.encoder import encode_basestring_ascii as quoted
 
+from soscope.export.calls import Thread, Timeline, names
 from soscope.export.calltimes import BEGIN, END, CallTimes, call_times_of
-from soscope.export.forest import ROOT, forest_of
+from soscope.export.profiles import ROOT, forest_of
 from soscope.export.settings import ExportSettings
 from soscope.export.stacks import ExportStacks, stacks_of
-from soscope.export.timeline import Thread, Timeline, names
 from soscope.frames.cppnames import CppNames
 from soscope.frames.names import frame_label
 
@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from soscope.export.forest import StackTree
+    from soscope.export.profiles import StackTree
     from soscope.instruments.prof.model import Profile
     from soscope.instruments.trace.replay import Replay
     from soscope.model.call import Entry, Exit, ProcessStart, StackFrame

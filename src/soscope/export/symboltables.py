@@ -6,13 +6,13 @@ Numbers begin with 1, except those of strings: string 0 is "". The location of f
 
 from __future__ import annotations
 
-from soscope.export.forest import ROOT
+from soscope.export.profiles import ROOT
 from soscope.export.protobuf import varint
 from soscope.model.image import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.export.forest import ExportFrame, Forest, StackTree
+    from soscope.export.profiles import ExportFrame, Forest, StackTree
 
 
 class ImageMapping(Record):

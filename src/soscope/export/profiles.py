@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from soscope.instruments.prof.model import ProfFunction, Profile, ProfThread
 
+
 CALLS, SAMPLES = "calls", "samples"  # what a tree counts
 _UNKNOWN = StackFrame(None, None, None)  # the frame of an unknown stack
 _NO_NAME = "?"

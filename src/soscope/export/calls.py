@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from soscope.prototypes import Prototypes
     from soscope.select.filter import Selection
 
+
 Thread = tuple[int, int]  # pid, tid
 
 
