@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.export.settings import BOTH_FORMATS, PROFILE_FORMATS
+from soscope.export.profiles import BOTH_FORMATS, PROFILE_FORMATS
 from soscope.instruments.prof.run import profile_of
 from soscope.recording.reader import RecordingFile
 from soscope.report.prof.json import document

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from soscope.cli.wholefile import WholeFile
-    from soscope.export.settings import ExportSettings
+    from soscope.export.profiles import ExportSettings
     from soscope.instruments.trace.replay import Replay
     from soscope.options.export import ExportOptions
 
@@ -37,7 +37,7 @@ def run(invocation: Invocation) -> int:
 def _calls(options: ExportOptions) -> int:
     """Write single calls. Return the exit status."""
     from soscope.cli.wholefile import WholeFile
-    from soscope.export.settings import CALL_FORMATS, SAMPLES
+    from soscope.export.profiles import CALL_FORMATS, WEIGHS_SAMPLES
     from soscope.instruments.trace.listener import stack_remarks
     from soscope.instruments.trace.replay import Replay
     from soscope.instruments.trace.settings import MODE_TRACE
@@ -49,7 +49,7 @@ def _calls(options: ExportOptions) -> int:
                 f"{options.path}: {options.format} is for recordings of soscope prof",
                 hint=f"--format {', '.join(CALL_FORMATS)}",
             )
-        if options.settings.weight == SAMPLES:
+        if options.settings.weight == WEIGHS_SAMPLES:
             raise RecordingError(f"{options.path}: it has no samples, which --weight asks for")
         if replay.mode != MODE_TRACE:
             raise RecordingError(

@@ -7,7 +7,7 @@ from shlex import quote
 
 from soscope.cli.main import note
 from soscope.errors import RecordingError, UsageError
-from soscope.export.settings import LINED_FORMATS, PROFILE_FORMATS, TIMED_FORMATS
+from soscope.export.profiles import LINED_FORMATS, PROFILE_FORMATS, TIMED_FORMATS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,8 +7,14 @@ Functions are identified by file and name. If the file is not known, the image r
 
 from __future__ import annotations
 
-from soscope.export.callgraph import CallGraph, GraphEdge, GraphNode, call_graph_of, label
-from soscope.export.settings import ExportSettings
+from soscope.export.profiles import (
+    CallGraph,
+    ExportSettings,
+    GraphEdge,
+    GraphNode,
+    call_graph_of,
+    label,
+)
 from soscope.instruments.prof.model import NOBODY, ProfFunction
 from soscope.model.call import printable
 

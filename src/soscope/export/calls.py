@@ -1,23 +1,157 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls as slices of their threads' time: each ends before the call around it.
-
-Viewers of traces only support such slices. But a coroutine may leave a call open while others of
-its thread end, and events may have been lost. Then the inner calls end together with the outer
-one, and are counted in `overlapping`.
-"""
+"""Calls as exports have them: with times, with stacks, as slices of their threads' time."""
 
 from __future__ import annotations
 
+from soscope.export.profiles import ExportFrame, frame_of
 from soscope.frames.cppnames import CppNames
+from soscope.frames.names import CallFrames, Key, Place, key_of
+from soscope.instruments.prof.timeline import BEGIN, END, INSTANT, ThreadTimeline, notes_of
 from soscope.instruments.trace.listener import Listener
-from soscope.model.call import Entry, Event, Exit, ProcessStart
+from soscope.model.call import Entry, Event, Exit, ProcessStart, StackFrame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from soscope.instruments.prof.model import Profile, ProfThread
     from soscope.instruments.trace.outcome import TraceOutcome
+    from soscope.instruments.trace.replay import Replay
+    from soscope.model.image import TracedSlot
     from soscope.prototypes import Prototypes
     from soscope.select.filter import Selection
 
+
+# The calls of a profile that were recorded one by one, for formats with times.
+
+__all__ = ["BEGIN", "END", "INSTANT"]  # what others import from here
+
+
+class CallTimes:
+    """All threads with their calls; `frames` are the frames of the profile's functions.
+
+    `program` is the command's name. `first_ns` and `last_ns` are CLOCK_REALTIME.
+    """
+
+    def __init__(self, profile: Profile, timelines: list[ThreadTimeline]) -> None:
+        self.timelines = [each for each in timelines if len(each.start)]
+        self.frames: list[ExportFrame] = [frame_of(function) for function in profile.functions]
+        self.program = profile.command[0].rpartition("/")[2] if profile.command else ""
+        self.command = " ".join(profile.command) or "profile"
+        self.first_ns = min((int(each.start[0]) for each in self.timelines), default=0)
+        self.last_ns = max((int(each.end.max()) for each in self.timelines), default=0)
+        self._threads = profile.threads
+        self._samples = len(profile.samples)
+
+    def thread(self, timeline: ThreadTimeline) -> ProfThread:
+        """Return the thread of a timeline."""
+        return self._threads[timeline.thread]
+
+    def functions(self, timeline: ThreadTimeline) -> list[int]:
+        """Return the index of the frame for each call of a thread."""
+        places: list[int] = timeline.functions.tolist()
+        return places
+
+    def notes(self) -> list[str]:
+        """Return notes on data that are changed or missing in the output."""
+        notes = notes_of(self.timelines)
+        if self._samples:
+            notes.append("samples have no times, and are left out: folded or pprof has them")
+        return notes
+
+
+def call_times_of(profile: Profile) -> CallTimes | None:
+    """Return the calls of a profile, None if they were not recorded one by one."""
+    return None if profile.timeline is None else CallTimes(profile, profile.timeline)
+
+
+# The stacks of calls (-k) for exports: the frames between a call and the call around it.
+
+_MOST_KEPT = 1 << 16
+
+
+class ExportStacks(CallFrames):
+    """The stacks of a recording, outermost frame first.
+
+    With `names`, C++ functions have demangled names.
+    """
+
+    def __init__(self, replay: Replay, names: CppNames | None) -> None:
+        super().__init__(replay.recording.programs)
+        self._cpp = names
+        self._written: dict[Key, list[Place]] = {}
+        self._between: dict[tuple[Key, Key, TracedSlot], list[StackFrame]] = {}
+
+    def places(self, key: Key) -> list[Place]:
+        """Return frames and their addresses, innermost first, [] if nothing is known."""
+        linked = super().places(key)
+        if self._cpp is None or not linked:
+            return linked
+        known = self._written.get(key)
+        if known is None:
+            if len(self._written) > _MOST_KEPT:
+                self._written.clear()
+            known = self._written[key] = [
+                (_named(frame, self._cpp), addr) for frame, addr in linked
+            ]
+        return known
+
+    def whole(self, key: Key) -> list[StackFrame]:
+        """Return all frames of a stack, [] if it is not known."""
+        return [frame for frame, _ in reversed(self.places(key))]
+
+    def inside(self, entry: Entry, around: Entry | None) -> list[StackFrame]:
+        """Return the frames between a call and the call around it, if there is one."""
+        if around is None:
+            return self.whole(key_of(entry))
+        return self.between(key_of(entry), key_of(around), around.slot)
+
+    def between(self, key: Key, around: Key, slot: TracedSlot) -> list[StackFrame]:
+        """Return the frames of a stack inside the call of `slot`, whose own stack is `around`.
+
+        If that call's stack is not part of this one, because a coroutine has a stack of its own,
+        return all frames.
+        """
+        asked = key, around, slot
+        known = self._between.get(asked)
+        if known is None:
+            if len(self._between) > _MOST_KEPT:
+                self._between.clear()
+            known = self._between[asked] = self._made(*asked)
+        return known
+
+    def _made(self, key: Key, around: Key, slot: TracedSlot) -> list[StackFrame]:
+        inner = self.places(key)
+        mine = [(addr, *frame.values()) for frame, addr in inner]
+        theirs = [(addr, *frame.values()) for frame, addr in self.places(around)]
+        for count in range(len(mine)):
+            if theirs and mine[count:] == theirs[: len(mine) - count]:
+                break
+        else:
+            return self.whole(key)
+        frames = [frame for frame, _ in reversed(inner[:count])]
+        callee = slot.callee.name if slot.callee else None
+        symbol = slot.symbol if self._cpp is None else self._cpp.written(slot.symbol)
+        if frames and (frames[0].symbol, frames[0].image) == (symbol, callee):
+            del frames[0]  # the outer call has a frame of its own
+        return frames
+
+
+def _named(frame: StackFrame, names: CppNames) -> StackFrame:
+    if frame.symbol is None:
+        return frame
+    symbol = names.written(frame.symbol)
+    return StackFrame(frame.image, symbol, frame.offset, frame.file, frame.line)
+
+
+def stacks_of(replay: Replay, names: CppNames | None = None) -> ExportStacks | None:
+    """Return the ExportStacks of a recording, None if it has no stacks."""
+    return ExportStacks(replay, names) if replay.stack_depth else None
+
+
+# Calls as slices of their threads' time: each ends before the call around it.
+#
+# Viewers of traces only support such slices. But a coroutine may leave a call open while others of
+# its thread end, and events may have been lost. Then the inner calls end together with the outer
+# one, and are counted in `overlapping`.
 
 Thread = tuple[int, int]  # pid, tid
 

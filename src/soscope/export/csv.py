@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import re
 
-from soscope.export.calls import names, texts
-from soscope.export.settings import ExportSettings
-from soscope.export.stacks import ExportStacks, stacks_of
+from soscope.export.calls import ExportStacks, names, stacks_of, texts
+from soscope.export.profiles import ExportSettings
 from soscope.frames.names import key_of
 from soscope.instruments.trace.backlog import Backlog
 from soscope.instruments.trace.listener import Listener

@@ -9,9 +9,15 @@ too: then a file has either calls or samples.
 
 from __future__ import annotations
 
-from soscope.export.profiles import ROOT, forest_of
-from soscope.export.settings import CALLS, NANOSECONDS, SAMPLES, ExportSettings
-from soscope.export.stacks import ExportStacks, stacks_of
+from soscope.export.calls import ExportStacks, stacks_of
+from soscope.export.profiles import (
+    NANOSECONDS,
+    ROOT,
+    WEIGHS_CALLS,
+    WEIGHS_SAMPLES,
+    ExportSettings,
+    forest_of,
+)
 from soscope.frames.cppnames import CppNames
 from soscope.frames.names import Key, frame_name, frame_text
 
@@ -37,7 +43,7 @@ def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSet
     stacks = _Stacks(replay.recording.programs, cpp, stacks_of(replay, cpp))
     for columns in batches(replay.recording):
         stacks.add(columns)
-    by_calls = settings.weight == CALLS
+    by_calls = settings.weight == WEIGHS_CALLS
     for line in stacks.lines(by_calls=by_calls):
         write(line.encode("utf-8", "surrogateescape"))
     notes = [] if cpp.lacks is None else [cpp.lacks]
@@ -55,7 +61,7 @@ def export_profile(
     """Write a line for each stack; return notes."""
     forest = forest_of(profile)
     weight = settings.weight or _best(forest)
-    kind = SAMPLES if weight == SAMPLES else CALLS
+    kind = WEIGHS_SAMPLES if weight == WEIGHS_SAMPLES else WEIGHS_CALLS
     root = frame_name(forest.program) or "?"
     merged: dict[str, int] = {}
     for tree in forest.trees:
@@ -74,9 +80,9 @@ def export_profile(
     others = [
         f"--weight {other}"
         for other, is_there in (
-            (NANOSECONDS, forest.is_timed(CALLS)),
-            (CALLS, forest.has(CALLS)),
-            (SAMPLES, forest.has(SAMPLES)),
+            (NANOSECONDS, forest.is_timed(WEIGHS_CALLS)),
+            (WEIGHS_CALLS, forest.has(WEIGHS_CALLS)),
+            (WEIGHS_SAMPLES, forest.has(WEIGHS_SAMPLES)),
         )
         if is_there and other != weight
     ]
@@ -85,13 +91,17 @@ def export_profile(
     return notes + forest.notes()
 
 
-_MEANINGS = {NANOSECONDS: "nanoseconds of self time", CALLS: "calls", SAMPLES: "samples"}
+_MEANINGS = {
+    NANOSECONDS: "nanoseconds of self time",
+    WEIGHS_CALLS: "calls",
+    WEIGHS_SAMPLES: "samples",
+}
 
 
 def _best(forest: Forest) -> str:
-    if forest.is_timed(CALLS):
+    if forest.is_timed(WEIGHS_CALLS):
         return NANOSECONDS
-    return SAMPLES if forest.has(SAMPLES) else CALLS
+    return WEIGHS_SAMPLES if forest.has(WEIGHS_SAMPLES) else WEIGHS_CALLS
 
 
 class _Stacks:

@@ -12,7 +12,7 @@ import os
 import struct
 from shlex import quote
 
-from soscope.export.callgraph import CallGraph, GraphEdge, call_graph_of, label
+from soscope.export.profiles import CallGraph, GraphEdge, call_graph_of, label
 from soscope.instruments.prof.model import NOBODY
 from soscope.instruments.prof.views import file_name
 from soscope.model.image import Record

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from soscope.export.profiles import CALLS, SAMPLES, forest_of
-from soscope.export.protobuf import integer, message, packed, string
-from soscope.export.settings import ExportSettings
-from soscope.export.symboltables import SymbolTables
+from soscope.export.profiles import CALLS, SAMPLES, ExportSettings, forest_of
+from soscope.export.protobuf import SymbolTables, integer, message, packed, string
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

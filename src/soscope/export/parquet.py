@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from soscope.errors import SoscopeError
-from soscope.export.settings import ExportSettings
-from soscope.export.stacks import stacks_of
+from soscope.export.calls import stacks_of
+from soscope.export.profiles import ExportSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

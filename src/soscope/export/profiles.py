@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A profile as trees of stacks, for all formats with stacks.
-
-A tree has one thread's calls, or its samples. If only caller and callee of a call are known, the
-call is in a tree for all threads, in which each stack has these two frames.
-"""
+"""A profile as exports have it: trees of stacks, functions and arcs, slices on a line."""
 
 from __future__ import annotations
 
 from soscope.frames.names import frame_label, frame_text
-from soscope.instruments.prof.model import NOBODY
+from soscope.instruments.prof.model import NOBODY, ProfFunction
 from soscope.model.call import StackFrame
 from soscope.model.image import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from soscope.instruments.prof.model import ProfFunction, Profile, ProfThread
+    from soscope.instruments.prof.model import Profile, ProfThread
 
+
+# A profile as trees of stacks, for all formats with stacks.
+#
+# A tree has one thread's calls, or its samples. If only caller and callee of a call are known, the
+# call is in a tree for all threads, in which each stack has these two frames.
 
 CALLS, SAMPLES = "calls", "samples"  # what a tree counts
 _UNKNOWN = StackFrame(None, None, None)  # the frame of an unknown stack
@@ -245,3 +246,285 @@ def _sampled(where: StackFrame, known: _Known, *, lines: bool) -> ExportFrame:
     line = where.line if lines else None
     frame = StackFrame(where.image, where.symbol, offset, where.file, line)
     return ExportFrame(frame, addr, known.paths.get(image, ""))
+
+
+# A profile as functions and the calls between them, for formats without stacks.
+#
+# Stacks of samples are converted to such calls, too. If a function is in a stack twice, the
+# outermost one gets the time.
+
+
+class GraphNode(Record):
+    """A function: its calls, the self time, and the samples in the function itself."""
+
+    __slots__ = ("calls", "function", "sampled_ns", "samples", "self_ns")
+
+    def __init__(self, function: ProfFunction) -> None:
+        self.function = function
+        self.calls = 0
+        self.self_ns = 0
+        self.samples = 0
+        self.sampled_ns = 0
+
+
+class GraphEdge(Record):
+    """Calls of the node `callee` by the node `caller`, which may be NOBODY.
+
+    `total_ns` is their time including nested calls. `samples` is the number of samples in them,
+    and `sampled_ns` the time that these samples stand for.
+    """
+
+    __slots__ = ("callee", "caller", "calls", "sampled_ns", "samples", "total_ns")
+
+    def __init__(self, caller: int, callee: int) -> None:
+        self.caller = caller
+        self.callee = callee
+        self.calls = 0
+        self.total_ns = 0
+        self.samples = 0
+        self.sampled_ns = 0
+
+
+class CallGraph(Record):
+    """All functions, and the calls between them by the functions' indices.
+
+    `is_timed` tells that the time of calls is known. `uncounted` is how many arcs are left out,
+    because their number of calls is not known.
+    """
+
+    __slots__ = ("edges", "has_calls", "has_samples", "is_timed", "nodes", "pid", "uncounted")
+
+    def __init__(self) -> None:
+        self.nodes: list[GraphNode] = []
+        self.edges: dict[tuple[int, int], GraphEdge] = {}
+        self.has_calls = False
+        self.has_samples = False
+        self.is_timed = False
+        self.uncounted = 0
+        self.pid = 0
+
+    def edge(self, caller: int, callee: int) -> GraphEdge:
+        """Return the edge between two nodes; add it if it is new."""
+        key = caller, callee
+        edge = self.edges.get(key)
+        if edge is None:
+            edge = self.edges[key] = GraphEdge(caller, callee)
+        return edge
+
+    def notes(self) -> list[str]:
+        """Return notes on what the graph lacks."""
+        if not self.uncounted:
+            return []
+        return [f"{self.uncounted:,} arcs are left out: their calls are not counted"]
+
+
+def label(function: ProfFunction) -> str:
+    """Return the name of a function; if that is not known, its offset in the image."""
+    return frame_label(frame_of(function).where)
+
+
+def call_graph_of(profile: Profile) -> CallGraph:
+    """Return the functions and calls of a profile, over all threads."""
+    graph = CallGraph()
+    graph.nodes = [GraphNode(function) for function in profile.functions]
+    _add_arcs(graph, profile)
+    for place, (node, sums) in enumerate(zip(graph.nodes, profile.sums, strict=True)):
+        if sums.self_ns is not None:
+            node.self_ns = max(0, sums.self_ns)
+            graph.is_timed = True
+        if sums.calls is not None and sums.calls > node.calls:
+            graph.edge(NOBODY, place).calls += sums.calls - node.calls
+            node.calls = sums.calls
+    graph.has_calls = any(node.calls for node in graph.nodes)
+    forest = forest_of(profile)
+    graph.pid = forest.pid
+    _add_samples_callgraph(graph, forest)
+    return graph
+
+
+def _add_arcs(graph: CallGraph, profile: Profile) -> None:
+    for arc in profile.arcs:
+        if arc.calls is None:
+            graph.uncounted += 1
+            continue
+        edge = graph.edge(arc.caller, arc.callee)
+        node = graph.nodes[arc.callee]
+        edge.calls += arc.calls
+        node.calls += arc.calls
+        if arc.total_ns is not None:
+            edge.total_ns += max(0, arc.total_ns)
+            graph.is_timed = True
+        if arc.self_ns is not None:
+            node.self_ns += max(0, arc.self_ns)
+            graph.is_timed = True
+
+
+def _add_samples_callgraph(graph: CallGraph, forest: Forest) -> None:
+    places: dict[tuple[str, str, str | None], int] = {
+        (node.function.image, node.function.symbol, None): place
+        for place, node in reversed(list(enumerate(graph.nodes)))
+    }
+    known: dict[int, int] = {}  # by frames
+
+    def place_of(number: int) -> int:
+        place = known.get(number)
+        if place is None:
+            function, key = _function(forest.frames[number])
+            place = places.setdefault(key, len(graph.nodes))
+            if place == len(graph.nodes):
+                graph.nodes.append(GraphNode(function))
+            known[number] = place
+        return place
+
+    for tree in forest.trees:
+        if tree.kind == SAMPLES:
+            graph.has_samples = True
+            _add_tree(graph, tree, [place_of(number) for number in tree.frames])
+
+
+def _function(frame: ExportFrame) -> tuple[ProfFunction, tuple[str, str, str | None]]:
+    """Return the function of a sampled frame, and a key that identifies it."""
+    where, label = frame.where, frame.label()
+    if where.image is None:
+        return ProfFunction("", label, file=where.file), ("", label, where.file)
+    function = ProfFunction(where.image, label, frame.addr, path=frame.path, file=where.file)
+    return function, (where.image, label, None)
+
+
+def _add_tree(graph: CallGraph, tree: StackTree, places: list[int]) -> None:
+    """Add the samples of a thread; `places` are the nodes of its frames."""
+    samples, times = list(tree.counts), list(tree.self_ns)
+    for number in range(len(places) - 1, -1, -1):  # children come behind their parents
+        node, parent = graph.nodes[places[number]], tree.parents[number]
+        node.samples += tree.counts[number]
+        node.sampled_ns += tree.self_ns[number]
+        if parent != ROOT:
+            samples[parent] += samples[number]
+            times[parent] += times[number]
+    above: list[frozenset[int]] = []  # for each node, the functions around it in its stack
+    for number, place in enumerate(places):
+        parent = tree.parents[number]
+        around = frozenset() if parent == ROOT else above[parent] | {places[parent]}
+        above.append(around)
+        edge = graph.edge(NOBODY if parent == ROOT else places[parent], place)
+        edge.samples += samples[number]
+        if place not in around:
+            edge.sampled_ns += times[number]
+
+
+# Settings of an export: the format, and the weights of stacks.
+
+# format -> endings of its files; endings with two parts precede those with one
+ENDINGS: dict[str, tuple[str, ...]] = {
+    "perfetto": (".pftrace", ".perfetto-trace"),
+    "chrome": (".chrome.json",),
+    "firefox": (".firefox.json",),
+    "speedscope": (".speedscope.json",),
+    "folded": (".folded",),
+    "parquet": (".parquet",),
+    "csv": (".csv",),
+    "jsonl": (".jsonl",),
+    "callgrind": (".callgrind",),
+    "pprof": (".pprof", ".pb.gz"),
+    "otlp": (".otlp",),
+    "gmon": (),
+    "json": (".json",),
+}
+FORMATS = tuple(ENDINGS)
+BOTH_FORMATS = ("perfetto", "chrome", "firefox", "speedscope", "folded")
+TIMED_FORMATS = ("perfetto", "chrome", "firefox", "speedscope")  # with times of calls
+LINED_FORMATS = ("callgrind",)  # formats that identify functions by source files
+CALL_FORMATS = (*BOTH_FORMATS, "parquet", "csv", "jsonl")  # formats for a recording of calls
+PROFILE_FORMATS = (*BOTH_FORMATS, "callgrind", "gmon", "pprof", "otlp", "json")
+
+NANOSECONDS, WEIGHS_CALLS, WEIGHS_SAMPLES = "ns", "calls", "samples"
+WEIGHTS = (NANOSECONDS, WEIGHS_CALLS, WEIGHS_SAMPLES)
+
+
+class ExportSettings:
+    """`weight` of folded stacks, None for the best; `string_limit`: bytes of a string to print."""
+
+    __slots__ = ("string_limit", "weight")
+
+    def __init__(self, *, weight: str | None = None, string_limit: int = 32) -> None:
+        self.weight = weight
+        self.string_limit = string_limit
+
+
+def format_of(path: str) -> str | None:
+    """Return the format for a file's ending, None if it has none.
+
+    >>> from soscope.export.profiles import format_of
+    >>> format_of("run.pftrace")
+    'perfetto'
+    """
+    for name, endings in ENDINGS.items():
+        if path.lower().endswith(endings):
+            return name
+    return None
+
+
+# A tree of stacks laid out on a time line, for viewers that only know slices.
+#
+# A profile does not have the time of single calls. A slice is a call path. It is as long as all its
+# calls together, with the call paths inside it at its start, the longest first.
+
+
+class SliceEnd(Record):
+    """Where a node's slice begins or ends, in nanoseconds; in calls if no time is known."""
+
+    __slots__ = ("at", "is_begin", "node")
+
+    def __init__(self, node: int, at: int, *, is_begin: bool) -> None:
+        self.node = node
+        self.at = at
+        self.is_begin = is_begin
+
+
+def slices_of(tree: StackTree) -> Iterator[SliceEnd]:
+    """Yield beginnings and ends in order, properly nested."""
+    widths = list(tree.weights())
+    inside: dict[int, list[int]] = {}
+    for node in range(len(widths) - 1, -1, -1):  # children come behind their parents
+        parent = tree.parents[node]
+        inside.setdefault(parent, []).append(node)
+        if parent != ROOT:
+            widths[parent] += widths[node]
+    for nodes in inside.values():
+        nodes.sort(key=lambda node: (widths[node], -node))  # the last one is popped first
+    at = 0
+    left = inside.get(ROOT, [])
+    todo = [(node, False) for node in left]
+    begins: dict[int, int] = {}
+    while todo:
+        node, is_end = todo.pop()
+        if is_end:
+            at = begins.pop(node) + widths[node]
+            yield SliceEnd(node, at, is_begin=False)
+            continue
+        begins[node] = at
+        yield SliceEnd(node, at, is_begin=True)
+        todo.append((node, True))
+        todo += [(child, False) for child in inside.get(node, [])]
+
+
+def said_of(tree: StackTree, node: int) -> list[tuple[str, int]]:
+    """Return names and values of the known numbers of a node."""
+    said = [(tree.kind, tree.counts[node])]
+    if tree.is_timed:
+        said.append(("self_ns", tree.self_ns[node]))
+    total_ns = tree.total_ns[node]
+    if total_ns is not None:
+        said.append(("total_ns", total_ns))
+    return said
+
+
+def notes_of_slices(forest: Forest) -> list[str]:
+    """Return notes on the meaning of slices."""
+    notes = ["a profile has no times of single calls: a slice is all calls of one way together"]
+    notes += [
+        f"the time of {kind} is not known: each is shown as one nanosecond"
+        for kind in (CALLS, SAMPLES)
+        if any(tree.kind == kind and not tree.is_timed for tree in forest.trees)
+    ]
+    return notes + forest.notes()

@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fields of protobuf messages, as bytes: numbers, and everything with a length.
-
-https://protobuf.dev/programming-guides/encoding/
-"""
+"""Fields of protobuf messages as bytes, and the tables by which pprof and OTLP name frames."""
 
 from __future__ import annotations
+
+from soscope.export.profiles import ROOT
+from soscope.model.image import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from soscope.export.profiles import ExportFrame, Forest, StackTree
+
+
+# Fields of protobuf messages, as bytes: numbers, and everything with a length.
+#
+# https://protobuf.dev/programming-guides/encoding/
 
 _LENGTH_DELIMITED = 2  # a wire type
 _NEGATIVE = 1 << 64  # a negative int64 is written as its two's complement
@@ -47,3 +54,81 @@ def packed(field: int, values: Iterable[int]) -> bytes:
     """Return a repeated field of integers, b"" if there are none."""
     joined = b"".join([varint(value) for value in values])
     return message(field, joined) if joined else b""
+
+
+# Strings, mappings, functions and locations by number, as pprof and OTLP describe frames.
+#
+# Numbers begin with 1, except those of strings: string 0 is "". The location of frame N is N + 1.
+
+
+class ImageMapping(Record):
+    """An image, by its file or name; link-time addresses are below `limit`, 0 if not known."""
+
+    __slots__ = ("file", "has_files", "has_lines", "limit")
+
+    def __init__(self, file: int) -> None:
+        self.file = file
+        self.limit = 0
+        self.has_files = False
+        self.has_lines = False
+
+
+class FrameLocation(Record):
+    """A frame: numbers of mapping and function, link-time address and line, 0 if not known."""
+
+    __slots__ = ("addr", "function", "line", "mapping")
+
+    def __init__(self, mapping: int, addr: int, function: int, line: int) -> None:
+        self.mapping = mapping
+        self.addr = addr
+        self.function = function
+        self.line = line
+
+
+class SymbolTables:
+    """The names for the frames of a forest; `functions` are names and files."""
+
+    def __init__(self, forest: Forest) -> None:
+        self.strings: dict[str, int] = {"": 0}
+        self.mappings: list[ImageMapping] = []
+        self.functions: dict[tuple[int, int], int] = {}
+        self._numbers: dict[str, int] = {}  # numbers of mappings
+        self.locations = [self._location(frame) for frame in forest.frames]
+        self._codes = [varint(number) for number in range(1, len(self.locations) + 1)]
+
+    def string(self, text: str) -> int:
+        """Return the number of a string."""
+        return self.strings.setdefault(text, len(self.strings))
+
+    def stacks(self, tree: StackTree) -> list[bytes]:
+        """Return the locations of each node's stack, innermost first, as a packed field.
+
+        Each is made from that of the parent, because building whole stacks would take time
+        proportional to their depth.
+        """
+        stacks: list[bytes] = []
+        for frame, parent in zip(tree.frames, tree.parents, strict=True):
+            below = b"" if parent == ROOT else stacks[parent]
+            stacks.append(self._codes[frame] + below)
+        return stacks
+
+    def _location(self, frame: ExportFrame) -> FrameLocation:
+        where = frame.where
+        mapping = self._mapping(frame)
+        key = self.string(frame.label()), self.string(where.file or "")
+        function = self.functions.setdefault(key, len(self.functions) + 1)
+        return FrameLocation(mapping, frame.addr, function, where.line or 0)
+
+    def _mapping(self, frame: ExportFrame) -> int:
+        file = frame.path or frame.image()
+        if not file:
+            return 0
+        number = self._numbers.get(file)
+        if number is None:
+            self.mappings.append(ImageMapping(self.string(file)))
+            number = self._numbers[file] = len(self.mappings)
+        mapping = self.mappings[number - 1]
+        mapping.limit = max(mapping.limit, frame.addr + 1 if frame.addr else 0)
+        mapping.has_files |= frame.where.file is not None
+        mapping.has_lines |= frame.where.line is not None
+        return number

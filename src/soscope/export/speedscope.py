@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from json.encoder import encode_basestring_ascii as quoted
 
-from soscope.export.calls import Thread, Timeline, names
-from soscope.export.calltimes import BEGIN, END, CallTimes, call_times_of
-from soscope.export.profiles import ROOT, forest_of
-from soscope.export.settings import ExportSettings
-from soscope.export.stacks import ExportStacks, stacks_of
+from soscope.export.calls import (
+    CallTimes,
+    ExportStacks,
+    Thread,
+    Timeline,
+    call_times_of,
+    names,
+    stacks_of,
+)
+from soscope.export.profiles import ROOT, ExportSettings, forest_of
 from soscope.frames.cppnames import CppNames
 from soscope.frames.names import frame_label
+from soscope.instruments.prof.timeline import BEGIN, END
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.export.settings import FORMATS, WEIGHTS, ExportSettings, format_of
+from soscope.export.profiles import FORMATS, WEIGHTS, ExportSettings, format_of
 from soscope.options.display import DEBUG
 from soscope.options.table import VALUE, Option
 from soscope.options.units import parse_count

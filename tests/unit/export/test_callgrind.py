@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from soscope.export import callgrind
-from soscope.export.settings import ExportSettings
+from soscope.export.profiles import ExportSettings
 from soscope.instruments.prof.model import Profile, ProfSample
 from soscope.model.call import StackFrame
 from tests.support.files import profiles

@@ -7,7 +7,7 @@ import gzip
 from typing import Any
 
 from soscope.export import otlp, pprof
-from soscope.export.settings import ExportSettings
+from soscope.export.profiles import ExportSettings
 from soscope.instruments.prof.model import Profile
 from tests.support.files import profiles
 from tests.support.files.profiles import SEEN, WAYS

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from soscope.export.settings import CALL_FORMATS, FORMATS, PROFILE_FORMATS, format_of
+from soscope.export.profiles import CALL_FORMATS, FORMATS, PROFILE_FORMATS, format_of
 
 
 @pytest.mark.parametrize(

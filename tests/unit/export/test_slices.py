@@ -10,7 +10,7 @@ import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 
 from soscope.export import chrome, perfetto
-from soscope.export.settings import ExportSettings
+from soscope.export.profiles import ExportSettings
 from soscope.instruments.prof.model import Profile, ProfSample
 from soscope.model.call import StackFrame
 from tests.support.files import profiles

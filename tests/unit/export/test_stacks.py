@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from soscope.export import firefox, folded, speedscope
-from soscope.export.settings import ExportSettings
+from soscope.export.profiles import ExportSettings
 from soscope.instruments.prof.model import NOBODY, ProfArc, Profile
 from tests.support.files import profiles
 from tests.support.files.profiles import SEEN, WAYS
