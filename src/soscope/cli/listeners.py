@@ -46,7 +46,7 @@ def make(
             from soscope.report.trace.summaryjson import SummaryJsonListener
 
             return SummaryJsonListener(output, table, display, json)
-        from soscope.report.trace.summarytext import SummaryListener
+        from soscope.report.trace.table import SummaryListener
 
         return SummaryListener(output, table, display)
     if injected is not None:

@@ -108,7 +108,7 @@ def _write_pictures(options: MapOptions, process_map: ProcessMap) -> bool:
     from soscope.cli.output import finish
     from soscope.report.map import dot as mapdot
     from soscope.report.map import svg as mapsvg
-    from soscope.report.map.callgraph import graph_of
+    from soscope.report.mapprocess import graph_of
     from soscope.report.output import Output
 
     graph = graph_of(process_map)

@@ -40,21 +40,21 @@ def _rows(profile: Profile, options: ProfReportOptions) -> str:
 def _ways(profile: Profile, options: ProfReportOptions) -> str:
     from soscope.instruments.prof import views as contexts
     from soscope.instruments.prof.views import BY_THREAD
-    from soscope.report.prof import tree
+    from soscope.report import proftree
 
     pattern = options.callers or options.callees
     if pattern is None:
-        way = tree.TREE
+        way = proftree.TREE
         views = contexts.trees_of(profile, threads=options.by == BY_THREAD)
     else:
         from soscope.instruments.prof.views import matcher, nothing_called
 
-        way = tree.CALLEES if options.callers is None else tree.CALLERS
+        way = proftree.CALLEES if options.callers is None else proftree.CALLERS
         make = contexts.callees_of if options.callers is None else contexts.callers_of
         views = make(profile, matcher(pattern))
         if not views:
             raise nothing_called(profile, pattern)
     if options.json:
-        return tree.document(profile, views, way, pattern, options.percent or 0, options.limit)
+        return proftree.document(profile, views, way, pattern, options.percent or 0, options.limit)
     percent = PERCENT if options.percent is None else options.percent
-    return tree.text(profile, views, percent, options.limit)
+    return proftree.text(profile, views, percent, options.limit)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.live.slots.bindings import UNBOUND
-from soscope.report.map.callgraph import COLOURS, Graph
+from soscope.report.mapprocess import COLOURS, Graph
 
 
 def document(graph: Graph) -> str:

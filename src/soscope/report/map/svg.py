@@ -13,7 +13,7 @@ from math import log2
 from soscope.live.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
 from soscope.report.graph.drawing import TIP, Point, free_place, path_of, taken_by
 from soscope.report.graph.layout import BOX, CHAR, LONGEST, MARGIN, GraphLayout, Spot
-from soscope.report.map.callgraph import COLOURS, Edge, Graph, Node
+from soscope.report.mapprocess import COLOURS, Edge, Graph, Node
 from soscope.report.picture import escaped, shortened
 
 _HEAD = 92

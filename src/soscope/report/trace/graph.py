@@ -14,7 +14,7 @@ from soscope.report.trace import tablesettings as names
 from soscope.report.trace.display import Display
 from soscope.report.trace.names import FunctionNames
 from soscope.report.trace.summaryjson import head_of, totals_of
-from soscope.report.trace.summarytext import text_of
+from soscope.report.trace.table import text_of
 from soscope.report.trace.tablecolumns import column
 from soscope.report.trace.tablesettings import TableSettings
 

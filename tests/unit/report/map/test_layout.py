@@ -12,7 +12,7 @@ from soscope.live.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
 from soscope.report.graph.boxes import arrange
 from soscope.report.graph.layout import BOX, GraphLayout
 from soscope.report.map import svg as mapsvg
-from soscope.report.map.callgraph import Edge, Graph, Node
+from soscope.report.mapprocess import Edge, Graph, Node
 from soscope.report.picture import shortened
 
 STATES = (BOUND, UNBOUND, INTERPOSED, HOOKED)

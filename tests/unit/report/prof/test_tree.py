@@ -11,7 +11,7 @@ import pytest
 from soscope.errors import RecordingError
 from soscope.instruments.prof.model import ProfFunction
 from soscope.instruments.prof.views import callees_of, callers_of, matcher, nothing_called, trees_of
-from soscope.report.prof.tree import CALLERS, TREE, document, text
+from soscope.report.proftree import CALLERS, TREE, document, text
 from tests.support.files.profshapes import Shape, Way
 
 WAYS: list[Way] = [

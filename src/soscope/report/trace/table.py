@@ -9,13 +9,7 @@ terminal is.
 from __future__ import annotations
 
 from soscope.instruments.trace.listener import Listener
-from soscope.instruments.trace.summary import (
-    SummaryRow,
-    by_caller,
-    by_function,
-    by_image,
-    rows_of,
-)
+from soscope.instruments.trace.summary import SummaryRow, by_caller, by_function, by_image, rows_of
 from soscope.model.call import importance, printable
 from soscope.prototypes import Prototypes
 from soscope.report.output import Output
@@ -34,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from soscope.instruments.trace.outcome import TraceOutcome
+
 
 FEW = 20  # rows that are compared with one of them
 HISTOGRAMS = 10  # histograms if no number of rows is given
