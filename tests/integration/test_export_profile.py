@@ -14,7 +14,7 @@ import pytest
 from soscope.export.profiles import BOTH_FORMATS, PROFILE_FORMATS
 from soscope.instruments.prof.run import profile_of
 from soscope.recording.reader import RecordingFile
-from soscope.report.prof.json import document
+from soscope.report.prof import document
 from tests.support.machines.tools import need
 from tests.support.processes.run import run, soscope
 from tests.support.targets import build

@@ -23,7 +23,7 @@ from soscope.instruments.mem.refs.model import HolderPath as Way
 from soscope.instruments.mem.refs.model import RefsReport, Where
 from soscope.instruments.mem.refs.refs import refs
 from soscope.proc.memory import ProcessMemory
-from soscope.report.mem.refs import text
+from soscope.report.mem import refs_text
 from soscope.wire import headers as layout
 from tests.support.machines.pythons import few_pythons, pythons
 from tests.support.machines.tools import need
@@ -66,7 +66,7 @@ def holding(python: str, *words: str) -> Iterator[tuple[int, subprocess.Popen[st
 
 def said_of(report: RefsReport) -> dict[str, int]:
     """Return the lines of a report, which say that of so many objects."""
-    lines = [line.split(" of ", 1) for line in text(report).splitlines() if " of " in line]
+    lines = [line.split(" of ", 1) for line in refs_text(report).splitlines() if " of " in line]
     return {line.split(": ", 1)[1]: int(count) for count, line in lines if count.isdecimal()}
 
 

@@ -15,8 +15,7 @@ def run(invocation: Invocation) -> int:
     # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.inspect.audit.audit import UNSOUND, audit
-    from soscope.report.audit_resolver.json import document
-    from soscope.report.audit_resolver.text import text
+    from soscope.report.audit_resolver import document, text
 
     audited = audit(options.path)
     if not show(

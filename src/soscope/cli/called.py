@@ -24,9 +24,8 @@ def run(invocation: Invocation) -> int:
     from soscope.instruments.trace.listener import Listener
     from soscope.instruments.trace.run import run_trace
     from soscope.instruments.trace.settings import MODE_COUNT, TraceSettings
-    from soscope.report.called import json, text
-    from soscope.report.trace.display import Display
-    from soscope.report.trace.names import FunctionNames
+    from soscope.report import called
+    from soscope.report.trace.display import Display, FunctionNames
 
     settings = TraceSettings(
         options.command,
@@ -44,9 +43,9 @@ def run(invocation: Invocation) -> int:
     display = Display()
     names = FunctionNames(display)
     if options.json:
-        shown = options.json.shaped(json.document(images, outcome, notes, names.full))
+        shown = options.json.shaped(called.document(images, outcome, notes, names.full))
     else:
-        shown = text.text(images, names.shown, never=options.never, asked=bool(options.select))
+        shown = called.text(images, names.shown, never=options.never, asked=bool(options.select))
     notes += display.remarks
     was_shown = show(shown)
     if not options.quiet:
@@ -64,7 +63,7 @@ def _notes(outcome: TraceOutcome, options: CalledOptions, images: list[CalledIma
     from soscope.instruments.trace.called import unmatched
     from soscope.model.call import printable
     from soscope.proc.status import signal_name
-    from soscope.report.attached import attached_lines
+    from soscope.report.remarks import attached_lines
     from soscope.report.trace.notes import unseen_lines, untraced_lines
 
     lines = [

@@ -16,8 +16,7 @@ def run(invocation: Invocation) -> int:
     from soscope.cli.output import finish
     from soscope.inspect.check.check import check
     from soscope.linker.collect import files_below, images_of, shortfall
-    from soscope.report.check.json import HEAD, TAIL, document
-    from soscope.report.check.text import Totals, text
+    from soscope.report.check import HEAD, TAIL, Totals, document, text
     from soscope.report.output import STDOUT, Output
 
     paths = list(files_below(options.files))

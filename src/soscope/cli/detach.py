@@ -15,8 +15,7 @@ def run(invocation: Invocation) -> int:
     # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.control.detach import detach
-    from soscope.report.detach.json import document
-    from soscope.report.detach.text import text
+    from soscope.report.detach import document, text
 
     removed = detach(options.pid)
     is_told = True

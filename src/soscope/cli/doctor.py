@@ -15,8 +15,7 @@ def run(invocation: Invocation) -> int:
     # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.inspect.doctor.process import diagnose
-    from soscope.report.doctor.json import document
-    from soscope.report.doctor.text import text
+    from soscope.report.doctor import document, text
 
     diagnosis = diagnose(pid=options.pid, path=options.path)
     if not show(options.json.shaped(document(diagnosis)) if options.json else text(diagnosis)):

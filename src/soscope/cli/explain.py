@@ -58,27 +58,27 @@ def _show(explanation: Explanation, options: ExplainOptions) -> bool:
 
     said = ""
     if options.json:
-        from soscope.report.explain.json import document
+        from soscope.report.explain import document
 
         said = options.json.shaped(document(explanation))
     elif options.svg is None and explanation.has_ways:
-        from soscope.report.explain.text import text
+        from soscope.report.explain import text
 
         said = text(explanation, options.width or _columns())
     is_written = True
     if options.svg is not None and explanation.has_ways:
-        from soscope.report.explain import svg
+        from soscope.report import explainsvg
         from soscope.report.output import Output
 
         output = Output.open(options.svg)
-        output.write(svg.document(explanation))
+        output.write(explainsvg.document(explanation))
         is_written = finish(output)
     return show(said) and is_written
 
 
 def _is_whole(image: Importer) -> bool:
     """Return whether a file could be explained completely. Print what is missing."""
-    from soscope.report.explain.text import nothing
+    from soscope.report.explain import nothing
 
     if not image.ways:
         note(f"{image.path}: {nothing(image)}")

@@ -34,7 +34,7 @@ def run(invocation: Invocation) -> int:
     from soscope.instruments.trace.listener import Listener
     from soscope.instruments.trace.run import run_trace
     from soscope.report.output import Output
-    from soscope.report.trace import injected
+    from soscope.report.trace import json
 
     seed = options.seed
     if seed is None:
@@ -50,7 +50,7 @@ def run(invocation: Invocation) -> int:
     output = Output.open(options.output)
     listener = Listener()
     if options.prints:
-        listener = injected.make(output, options.display, inject.summary, form=options.json)
+        listener = json.make(output, options.display, inject.summary, form=options.json)
     try:
         tell = None if options.display.quiet else early
         outcome = run_trace(settings, listener, output, tell, inject)
@@ -60,6 +60,6 @@ def run(invocation: Invocation) -> int:
         early.finish()
         say_notes(outcome, [output], options.display)
         if not options.display.quiet:
-            for line in (*injected.rule_notes(inject.summary()), *inject.notes()):
+            for line in (*json.rule_notes(inject.summary()), *inject.notes()):
                 note(line)
     return end(outcome)

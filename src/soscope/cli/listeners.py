@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.settings import MODE_TRACE
-from soscope.report.form import Form
-from soscope.report.output import Output
+from soscope.report.output import Form, Output
 from soscope.report.trace.display import Display
 from soscope.report.trace.tablesettings import TableSettings
 
@@ -31,7 +30,7 @@ def make(
     the settings for -c, and `picture` is the output for the picture of a graph.
     """
     if table is not None and table.tree and mode == MODE_TRACE:
-        from soscope.report.trace.treetable import TreeJsonListener, TreeTableListener
+        from soscope.report.trace.tree import TreeJsonListener, TreeTableListener
 
         if json:
             return TreeJsonListener(output, display, json)
@@ -43,18 +42,18 @@ def make(
         return GraphListener(text, table, display, form=json, picture=picture)
     if mode != MODE_TRACE:
         if json:
-            from soscope.report.trace.summaryjson import SummaryJsonListener
+            from soscope.report.trace.table import SummaryJsonListener
 
             return SummaryJsonListener(output, table, display, json)
         from soscope.report.trace.table import SummaryListener
 
         return SummaryListener(output, table, display)
     if injected is not None:
-        from soscope.report.trace.injected import make as make_injected
+        from soscope.report.trace.json import make as make_injected
 
         return make_injected(output, display, lambda: injected, form=json)
     if json.is_markdown:
-        from soscope.report.trace.pagelistener import PageListener
+        from soscope.report.trace.json import PageListener
 
         return PageListener(output, display, json)
     if json:

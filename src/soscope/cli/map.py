@@ -48,11 +48,11 @@ def _show_process(options: MapOptions) -> int:
     is_drawn = _write_pictures(options, process_map)
     text = ""
     if options.json:
-        from soscope.report.map.processjson import document
+        from soscope.report.mapjson import process_document
 
-        text = options.json.shaped(document(process_map))
+        text = options.json.shaped(process_document(process_map))
     elif options.svg is None and options.dot is None:
-        from soscope.report.map.processtext import lines_of
+        from soscope.report.mapprocess import lines_of
 
         lines = lines_of(process_map, only_slots=options.is_filtered)
         text = "".join(f"{line}\n" for line in lines)
@@ -106,8 +106,8 @@ def _write_pictures(options: MapOptions, process_map: ProcessMap) -> bool:
     if options.svg is None and options.dot is None:
         return True
     from soscope.cli.output import finish
-    from soscope.report.map import dot as mapdot
-    from soscope.report.map import svg as mapsvg
+    from soscope.report import mapprocess as mapdot
+    from soscope.report import mapsvg
     from soscope.report.mapprocess import graph_of
     from soscope.report.output import Output
 

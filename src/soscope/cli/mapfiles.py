@@ -16,7 +16,7 @@ from soscope.linker.image import Image, Slot
 from soscope.model.call import printable
 from soscope.model.filemap import Symbol
 from soscope.options.map import MapOptions
-from soscope.report.map import filetext as filemap
+from soscope.report import mapfile as filemap
 from soscope.report.output import STDERR, STDOUT, Output
 
 _MANY = 20  # files from which on the progress is shown on a terminal
@@ -43,7 +43,7 @@ def show_files(options: MapOptions) -> int:
     paths = list(files_below(options.files))
     is_one = len(paths) == 1
     if options.json:
-        from soscope.report.map import filejson as filemapjson
+        from soscope.report import mapjson as filemapjson
 
         parts.append(filemapjson.HEAD)
     with _progress(len(paths)) as tick:
@@ -113,7 +113,7 @@ def _text(
     """Return the output for an image. Raises OSError if it cannot be read any more."""
     stubs = () if options.is_filtered else image.stubs_without_slot
     if options.json:
-        from soscope.report.map import filejson as filemapjson
+        from soscope.report import mapjson as filemapjson
 
         return filemapjson.image(image, slots, stubs, is_first=is_first)
     text = filemap.text(image, slots, stubs, options.tables, symbols=symbols, is_alone=is_one)

@@ -16,8 +16,7 @@ def run(invocation: Invocation) -> int:
     from soscope.cli.output import show
     from soscope.control.patch import patch, undo
     from soscope.instruments.patch.spec import check_replacements
-    from soscope.report.patch.json import document
-    from soscope.report.patch.text import text
+    from soscope.report.patch import document, text
 
     if options.undo:
         patched = undo(options.pid, options.symbols)

@@ -20,7 +20,7 @@ def export_profile(recording: RecordingFile, options: ExportOptions) -> int:
     """Write the profile. Return 0, or 1 if the recording is damaged or incomplete."""
     from soscope.instruments.prof.model import COMPLETE, EMPTY
     from soscope.instruments.prof.run import profile_of
-    from soscope.report.prof.text import untold_functions
+    from soscope.report.prof import untold_functions
 
     name = options.format
     if name not in PROFILE_FORMATS:
@@ -48,7 +48,7 @@ def _file(profile: Profile, options: ExportOptions) -> list[str]:
 
     with WholeFile(options.output, not_over=options.path) as file:
         if options.format == "json":
-            from soscope.report.prof.json import document
+            from soscope.report.prof import document
 
             file.write(document(profile).encode("utf-8", "surrogateescape"))
             return []

@@ -9,7 +9,7 @@ from soscope.cli.output import show
 from soscope.errors import LaunchError
 from soscope.prototypes import load
 from soscope.prototypes.sources import LTRACE, MANGLED, TABLE, USER
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

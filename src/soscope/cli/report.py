@@ -6,7 +6,7 @@ from __future__ import annotations
 from soscope.cli.main import Invocation, note
 from soscope.errors import UsageError
 from soscope.options.report import ReportOptions, parse
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 
 def run(invocation: Invocation) -> int:
@@ -105,7 +105,7 @@ def run(invocation: Invocation) -> int:
     for line in notes(outcome, options.display):
         note(line)
     if replay.injected is not None and not options.display.quiet:
-        from soscope.report.trace.injected import rule_notes
+        from soscope.report.trace.json import rule_notes
 
         for line in rule_notes(replay.injected):
             note(line)

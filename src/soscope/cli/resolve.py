@@ -35,7 +35,7 @@ def run(invocation: Invocation) -> int:
         answers = _answers(process, options, layout)
         output = Output.open(None, STDOUT)
         if options.json:
-            from soscope.report.resolve.json import document
+            from soscope.report.resolve import document
 
             output.write(options.json.shaped(document(process.pid, answers)))
         else:
@@ -62,7 +62,7 @@ def _opened(options: ResolveOptions) -> Process:
 def _say(output: Output, answers: list[Answer], options: ResolveOptions) -> None:
     """Print all answers, in one piece except where notes on standard error are in between."""
     from soscope.live.lookup.answer import OK
-    from soscope.report.resolve.text import complaint, lines
+    from soscope.report.resolve import complaint, lines
 
     why, every, value = options.why, options.all, options.read is not None
     said: list[str] = []

@@ -38,7 +38,7 @@ def sweep(options: SweepOptions, invocation: Invocation) -> int:
     from soscope.cli.exits import die
     from soscope.cli.output import finish
     from soscope.instruments.inject.sweep.sweep import Sweep, SweepSettings
-    from soscope.report.inject import json, text
+    from soscope.report import inject
     from soscope.report.output import STDOUT, Output
 
     invocation.debug |= options.debug
@@ -59,13 +59,13 @@ def sweep(options: SweepOptions, invocation: Invocation) -> int:
     result = work.run()
     if result.sites or not result.is_cut:
         output.write(
-            json.document(result, options.json)
+            inject.document(result, options.json)
             if options.json
-            else text.text(result, every=options.verbose)
+            else inject.text(result, every=options.verbose)
         )
     is_told = finish(output)
     if not options.quiet:
-        for line in text.notes(result):
+        for line in inject.notes(result):
             note(line)
     if result.is_cut:
         return die(ends.number or signal.SIGINT)

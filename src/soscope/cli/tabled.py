@@ -14,8 +14,7 @@ from soscope.instruments.trace.replay import Replay
 from soscope.instruments.trace.run import run_trace
 from soscope.instruments.trace.settings import MODE_SUMMARY
 from soscope.options.trace import TraceOptions
-from soscope.report.form import Form
-from soscope.report.output import Output
+from soscope.report.output import Form, Output
 from soscope.report.trace.display import Display
 from soscope.report.trace.tablesettings import TableSettings
 

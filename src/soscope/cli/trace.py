@@ -76,7 +76,7 @@ def run(invocation: Invocation) -> int:
     is_silent = False  # the reader of notes is gone
     outputs: list[Output] = []  # outputs whose missing lines are noted
     if options.separately and options.output is not None:
-        from soscope.report.trace.separate import SeparateListener
+        from soscope.report.trace.adorned import SeparateListener
 
         separate = SeparateListener(options.output, make)
         separate.wants_callers = options.display.tree

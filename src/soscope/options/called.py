@@ -10,7 +10,7 @@ from soscope.options.processes import parse_processes
 from soscope.options.table import LIST, VALUE, Option
 from soscope.options.units import parse_duration
 from soscope.options.verb import Verb
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 USAGE = "soscope called [options] [IMAGE...] {-p PID | -- COMMAND [ARGUMENT...]}"
 

@@ -7,7 +7,7 @@ from soscope.errors import UsageError
 from soscope.options.display import DEBUG
 from soscope.options.process import FORMAT, JSON, pid_option
 from soscope.options.verb import Verb
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 USAGE = "soscope doctor [options] [-p PID | FILE]"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.options.table import VALUE, Option, Values
-from soscope.report.form import FORMS, JSON, TEXT, Form
+from soscope.report.output import FORMS, JSON, TEXT, Form
 
 
 def format_option(group: str, *more: str) -> Option:

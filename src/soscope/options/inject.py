@@ -14,7 +14,7 @@ from soscope.options.sweep import SWEEP_OPTIONS, SweepOptions, check_rest, sweep
 from soscope.options.table import COUNT, LIST, VALUE, Option, Values, names
 from soscope.options.units import parse_count, parse_duration
 from soscope.options.verb import CommandVerb
-from soscope.report.form import Form
+from soscope.report.output import Form
 from soscope.report.trace.display import Display
 
 USAGE = """\

@@ -11,7 +11,7 @@ from soscope.options.process import FORMAT, JSON, pid_option, the_pid
 from soscope.options.replace import ABOUT, CHECK, FROM, REPLACE
 from soscope.options.table import Option
 from soscope.options.verb import Verb
-from soscope.report.form import Form
+from soscope.report.output import Form
 from soscope.wire.patches import Caller
 
 USAGE = """\

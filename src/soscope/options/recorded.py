@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.options.table import VALUE, Option
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 WHERE = "where to"
 

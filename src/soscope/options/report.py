@@ -14,7 +14,7 @@ from soscope.options.table import LIST, VALUE, Option
 from soscope.options.triggers import LAST, ON_OFF
 from soscope.options.verb import Verb
 from soscope.options.views import VIEWS, check_views, is_graph
-from soscope.report.form import Form
+from soscope.report.output import Form
 from soscope.report.trace.display import Display
 from soscope.report.trace.tablesettings import TableSettings
 

@@ -10,7 +10,7 @@ from soscope.options.remote import remote_option, sysroot_option, without_progra
 from soscope.options.table import VALUE, Option, Values
 from soscope.options.units import parse_count
 from soscope.options.verb import Verb
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from soscope.errors import UsageError
 from soscope.options import trace
 from soscope.options.table import LIST, ONCE, VALUE, Option, Values
 from soscope.options.units import parse_count, parse_duration
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 GROUP = "sweeping"
 

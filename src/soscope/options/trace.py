@@ -29,7 +29,7 @@ from soscope.options.triggers import FLIGHT, ON_OFF, TOGGLE, flight_from
 from soscope.options.units import parse_duration, parse_size, size_text
 from soscope.options.verb import CommandVerb
 from soscope.options.views import VIEWS, check_views, graph_option, is_graph
-from soscope.report.form import Form
+from soscope.report.output import Form
 from soscope.report.trace.display import Display
 from soscope.report.trace.tablesettings import TableSettings
 

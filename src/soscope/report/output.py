@@ -1,11 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output to a file descriptor, whose errors do no harm.
-
-The target must not notice that its trace cannot be written: a full disk, a closed terminal, a
-reader that is gone. The first error ends the output and is kept for the notes. If the reader is
-slow, soscope waits for it, but not in write(2), because it has to attend to the target and to
-signals meanwhile.
-"""
+"""A file descriptor that may fail without hurting anybody, and the form of what is written."""
 
 from __future__ import annotations
 
@@ -21,6 +15,54 @@ from soscope.recording.userfile import above_stderr, open_to_write
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+# The form of a report: text, a JSON document, or Markdown made from the document.
+
+TEXT, JSON, MARKDOWN = "text", "json", "md"
+FORMS = (TEXT, JSON, MARKDOWN)
+
+
+class Form:
+    """One of FORMS. It is true if a document is wanted, and false for text.
+
+    `most` is the number of rows of each list on a page, None for the usual number.
+    """
+
+    __slots__ = ("most", "name")
+
+    def __init__(self, name: str = TEXT, most: int | None = None) -> None:
+        self.name = name
+        self.most = most
+
+    def __bool__(self) -> bool:
+        return self.name != TEXT
+
+    @property
+    def is_markdown(self) -> bool:
+        """Return whether a page is wanted."""
+        return self.name == MARKDOWN
+
+    def shaped(self, document: str, recording: str | None = None) -> str:
+        """Return a JSON document as it is to be printed, as a page if that is wanted.
+
+        `recording` is the file that the document describes, None if it has no name.
+        """
+        if not self.is_markdown:
+            return document
+        import json
+
+        from soscope.report.markdown import page
+
+        return page(json.loads(document), self.most, recording)
+
+
+# Output to a file descriptor, whose errors do no harm.
+#
+# The target must not notice that its trace cannot be written: a full disk, a closed terminal, a
+# reader that is gone. The first error ends the output and is kept for the notes. If the reader is
+# slow, soscope waits for it, but not in write(2), because it has to attend to the target and to
+# signals meanwhile.
 
 STDOUT = 1
 STDERR = 2

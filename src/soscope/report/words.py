@@ -1,10 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of signals, and numbers in words, for reports."""
+"""Names of signals and errors, numbers as people read them, and text that pictures take."""
 
 from __future__ import annotations
 
 from soscope.model.call import is_told
 from soscope.proc.status import signal_name
+
+
+def shortened(name: str, most: int) -> str:
+    """Return a name of at most `most` letters. More of its beginning is kept than of its end."""
+    return name if len(name) <= most else f"{name[: most - 9]}…{name[-8:]}"
+
+
+def escaped(text: str) -> str:
+    """Return text for XML: without markup, control characters and lone surrogates."""
+    plain = "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
+    for sign, name in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
+        plain = plain.replace(sign, name)
+    return plain.encode("utf-8", "replace").decode()
+
 
 STATIC_KINDS = ("static", "static-pie")  # kinds of static programs, in the words of `model.filemap`
 STRAIGHT = "it is statically linked, so its calls go through no slots"

@@ -18,7 +18,7 @@ from soscope.binfmt.source import ByteSource, FileSource
 from soscope.cli.main import main
 from soscope.errors import FormatError, SoscopeError
 from soscope.instruments.prof.check import look_at
-from soscope.report.prof import check_json, check_text
+from soscope.report import prof
 
 
 def elf_image(path: str) -> tuple[str, ...]:
@@ -73,15 +73,15 @@ def explained(path: str) -> tuple[str, ...]:
     """Follow the calls of every fifth slot, and write all that can be written of them."""
     from soscope.inspect.explain.files import explain_files
     from soscope.linker.image import Image
-    from soscope.report.explain import json, svg, text
+    from soscope.report import explain, explainsvg
 
     reasons = []
     for image in Image.open(path).slices:
         for name in dict.fromkeys(one.symbol for one in image.slots[::5][:20] if one.symbol):
             explanation = explain_files([path], name, image.arch)
-            assert isinstance(text.text(explanation, 120), str)
-            assert isinstance(json.document(explanation), str)
-            assert isinstance(svg.document(explanation), str)
+            assert isinstance(explain.text(explanation, 120), str)
+            assert isinstance(explain.document(explanation), str)
+            assert isinstance(explainsvg.document(explanation), str)
             reasons += [reason for importer in explanation.images for reason in importer.partial]
     return tuple(reasons)
 
@@ -94,8 +94,8 @@ def profilable(path: str) -> tuple[str, ...]:
         raise
     except SoscopeError as error:  # it has become another kind of file
         return (error.message,)
-    assert json.loads(check_json.document(found))["image"] == path
-    assert check_text.text(found).startswith(path)
+    assert json.loads(prof.check_document(found))["image"] == path
+    assert prof.check_text(found).startswith(path)
     return tuple(found.mapped.partial)
 
 
@@ -137,7 +137,7 @@ def gmon(path: str) -> tuple[str, ...]:
     from soscope.binfmt.profiles import is_ldprofile, read_gmon, read_ldprofile
     from soscope.instruments.prof.gmon import gmon_profile
     from soscope.instruments.prof.names import ImageFunctions
-    from soscope.report.prof.json import document
+    from soscope.report.prof import document
 
     with Path(path).open("rb") as file:
         source = FileSource(file.fileno(), path)

@@ -11,7 +11,7 @@ import pytest
 from soscope.cli.main import VERBS
 from soscope.errors import UsageError
 from soscope.options.mem import report, run
-from soscope.report.form import FORMS
+from soscope.report.output import FORMS
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "markdown.md"
 WITHOUT = {"run", "export", "mem flame", "prof flame"}  # they print nothing but notes

@@ -11,7 +11,7 @@ from soscope.instruments.mem.groups import LINE, groups_of
 from soscope.instruments.mem.model import COMPLETE, MemReport, NativeRow, NativeTotals
 from soscope.live.names.demangle import Demangler, NoDemangler
 from soscope.model.call import StackFrame
-from soscope.report.mem import diff, flame, groups, text
+from soscope.report import mem
 
 LINKED, WRITTEN = "_ZN2ns3Foo3barEiPKc", "ns::Foo::bar"
 
@@ -32,18 +32,18 @@ def report() -> MemReport:
 
 
 def test_tables_have_them(report: MemReport) -> None:
-    shown = text.text(report)
+    shown = mem.text(report)
     assert f"libns.so!{WRITTEN}+0x12\n" in shown
     assert "prog!main+0x34\n" in shown
-    lines = groups.text_of(report, LINE, groups_of(report, LINE))
+    lines = mem.text_of(report, LINE, groups_of(report, LINE))
     assert lines.endswith(f"  libns.so!{WRITTEN}\n")
     assert LINKED not in shown + lines
 
 
 def test_pictures_have_them(report: MemReport) -> None:
-    labels = [node.label for node in flame.flames_of(report)["blocks"].all()]
+    labels = [node.label for node in mem.flames_of(report)["blocks"].all()]
     assert WRITTEN in labels
-    assert LINKED not in flame.document(report)
+    assert LINKED not in mem.flame_document(report)
 
 
 def test_comparisons_have_them() -> None:
@@ -52,8 +52,8 @@ def test_comparisons_have_them() -> None:
         side.blocks = MemSums(count)
         side.blocks.add((f"libns.so!{LINKED}", 0, "malloc"), count, 8 * count)
     made = MemDiff(BLOCKS, *sides)
-    assert f"libns.so!{WRITTEN}:0:malloc" in diff.text(made)
-    assert f"libns.so!{LINKED}" in diff.document(made)
+    assert f"libns.so!{WRITTEN}:0:malloc" in mem.diff_text(made)
+    assert f"libns.so!{LINKED}" in mem.diff_document(made)
 
 
 @pytest.mark.parametrize("where", ["/srv/a!b.cc", "libc.so.6!malloc", "prog+0x12", "a!_Zero"])
@@ -69,6 +69,6 @@ def test_without_a_demangler_a_report_says_so(
     report: MemReport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("soscope.live.names.demangle._LIBRARIES", ("libnone.so",))
-    shown = text.text(report)
+    shown = mem.text(report)
     assert f"libns.so!{LINKED}+0x12\n" in shown
     assert "names of C++ stay mangled: C++ names need libnone.so on this machine\n" in shown

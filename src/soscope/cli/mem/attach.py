@@ -23,7 +23,7 @@ def run(invocation: Invocation) -> int:
     did_before, notes = attach(options.pid)
     if options.json and not options.quiet:
         from soscope.cli.output import show
-        from soscope.report.mem.attached import attached
+        from soscope.report.mem import attached
 
         said = attached(options.pid, notes, did_before=did_before)
         return 0 if show(options.json.shaped(said)) else 1
@@ -61,7 +61,7 @@ def _record(options: MemAttachOptions, path: str) -> int:
     early.finish()
     if options.json and not options.quiet:
         from soscope.cli.output import show
-        from soscope.report.mem.attached import recorded
+        from soscope.report.mem import recorded
 
         is_told = show(options.json.shaped(recorded(options.pid, path, outcome)))
         return end(outcome) if is_told else 1

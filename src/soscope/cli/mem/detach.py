@@ -18,7 +18,7 @@ def run(invocation: Invocation) -> int:
     was_counting, notes = detach(options.pid)
     if options.json and not options.quiet:
         from soscope.cli.output import show
-        from soscope.report.mem.attached import detached
+        from soscope.report.mem import detached
 
         said = detached(options.pid, was_counting, notes)
         return 0 if show(options.json.shaped(said)) else 1

@@ -15,10 +15,10 @@ def run(invocation: Invocation) -> int:
     # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.instruments.mem.diff import compare
-    from soscope.report.mem.diff import document, text
+    from soscope.report.mem import diff_document, diff_text
 
     diff = compare(options.path_a, options.path_b, blocks=options.blocks)
-    make = document if options.json else text
+    make = diff_document if options.json else diff_text
     was_shown = show(options.json.shaped(make(diff, options.limit)))
     for line in diff.notes:
         note(line)

@@ -17,10 +17,10 @@ def run(invocation: Invocation) -> int:
     from soscope.instruments.mem.model import COMPLETE
     from soscope.instruments.mem.report import report_of
     from soscope.recording.reader import RecordingFile
-    from soscope.report.mem.flame import document, page
+    from soscope.report.mem import flame_document, page
 
     with RecordingFile.open(options.path) as recording:
         report = report_of(recording)
-    text = (page if options.is_page else document)(report)
+    text = (page if options.is_page else flame_document)(report)
     was_written = write_flame(text, options.output, options.path)
     return 0 if was_written and report.state == COMPLETE else 1

@@ -50,9 +50,9 @@ def _is_native(options: MemLiveOptions) -> bool:
 def _show(watch: LiveObjects, options: MemLiveOptions) -> int:
     from soscope.cli.output import show
     from soscope.instruments.mem.live import waited
-    from soscope.report.mem.live import document, text
+    from soscope.report.mem import live_document, live_text
 
-    make = document if options.json else text
+    make = live_document if options.json else live_text
     if options.duration is not None:
         waited(options.duration / _NS)
         growth = watch.look()

@@ -71,13 +71,15 @@ def _record(options: MemLiveOptions, path: str) -> Outcome:
 
 def _show_once(watch: LiveBlocks, options: MemLiveOptions) -> bool:
     from soscope.cli.output import show
-    from soscope.report.mem.live import document, text
+    from soscope.report.mem import live_document, live_text
 
     growth = watch.look()
     if growth is None:
         note("nothing is known: the process was not watched for long enough")
         return False
-    return show(options.json.shaped((document if options.json else text)(growth, options.limit)))
+    return show(
+        options.json.shaped((live_document if options.json else live_text)(growth, options.limit))
+    )
 
 
 # ---- the child -----------------------------------------------------------------------
@@ -123,7 +125,7 @@ def _status_of(child: int) -> int:
 def _view(watch: LiveBlocks, options: MemLiveOptions, reading: int, parent: int) -> int:
     """Show one table after the other until `reading` is closed, by the parent or its end."""
     from soscope.cli.output import show
-    from soscope.report.mem.live import text
+    from soscope.report.mem import live_text
 
     for number in _ENDING:  # only the parent reacts to signals
         signal.signal(number, signal.SIG_IGN)
@@ -140,7 +142,7 @@ def _view(watch: LiveBlocks, options: MemLiveOptions, reading: int, parent: int)
             if growth is None:
                 continue
             was_shown = True
-            if not show(before + text(growth, options.limit) + "\n" * (not before)):
+            if not show(before + live_text(growth, options.limit) + "\n" * (not before)):
                 return _leave(parent)
     except BrokenPipeError:
         return _leave(parent)

@@ -16,9 +16,9 @@ def run(invocation: Invocation) -> int:
     from soscope.cli.output import show
     from soscope.instruments.mem.refs.model import Where
     from soscope.instruments.mem.refs.refs import refs
-    from soscope.report.mem.refs import document, text
+    from soscope.report.mem import refs_document, refs_text
 
     where = Where(options.file, options.line, options.type)
     report = refs(options.pid, where, samples=options.samples)
-    said = document if options.json else text
+    said = refs_document if options.json else refs_text
     return 0 if show(options.json.shaped(said(report, options.limit))) else 1

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from soscope.cli.early import Early
     from soscope.control.outcome import Outcome
     from soscope.live.heap.memory import BlockPages
-    from soscope.report.form import Form
+    from soscope.report.output import Form
 
 _STDERR = 2
 
@@ -96,11 +96,11 @@ def _show(path: str, form: Form) -> None:
     with RecordingFile.open(path) as recording:
         report = report_of(recording)
     if form:
-        from soscope.report.mem.json import document
+        from soscope.report.mem import document
 
         said = form.shaped(document(report))
     else:
-        from soscope.report.mem.text import text
+        from soscope.report.mem import text
 
         said = text(report)
     Output(STDERR, "standard error").write(said)

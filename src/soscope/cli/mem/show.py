@@ -8,8 +8,7 @@ from soscope.instruments.mem.model import COMPLETE
 from soscope.instruments.mem.report import report_of
 from soscope.options.mem.show import STATS, ShowOptions
 from soscope.recording.reader import RecordingFile
-from soscope.report.mem.json import document
-from soscope.report.mem.text import stats, text
+from soscope.report.mem import document, stats, text
 
 
 def show(options: ShowOptions, native: str, *, older_ns: int = 0) -> int:
@@ -22,7 +21,7 @@ def show(options: ShowOptions, native: str, *, older_ns: int = 0) -> int:
         report = report_of(recording, native, older_ns=older_ns)
     if options.by is not None:
         from soscope.instruments.mem.groups import groups_of
-        from soscope.report.mem.groups import text_of
+        from soscope.report.mem import text_of
 
         groups = groups_of(report, options.by)[: options.limit]
         if options.json:

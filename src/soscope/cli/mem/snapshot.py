@@ -32,11 +32,11 @@ def run(invocation: Invocation) -> int:
         options.pid, collect=options.collect, qualname=options.qualname, divide=divide
     )
     if options.json:
-        from soscope.report.mem.json import document
+        from soscope.report.mem import document
 
         said = document(report, options.limit)
     else:
-        from soscope.report.mem.text import text
+        from soscope.report.mem import text
 
         said = text(report, options.limit)
     return 0 if show(options.json.shaped(said)) else 1

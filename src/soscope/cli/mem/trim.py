@@ -15,9 +15,11 @@ def run(invocation: Invocation) -> int:
     # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.control.interpreter import trim
-    from soscope.report.mem.trim import document, text
+    from soscope.report.mem import trim_document, trim_text
 
     trimmed = trim(options.pid)
     return (
-        0 if show(options.json.shaped(document(trimmed)) if options.json else text(trimmed)) else 1
+        0
+        if show(options.json.shaped(trim_document(trimmed)) if options.json else trim_text(trimmed))
+        else 1
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 from soscope.cli.main import note
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ def show_blocks(pid: int, *, duration_ns: int, older_ns: int, json: Form, limit:
     finally:
         os.close(descriptor)
     if json:
-        from soscope.report.mem.json import document
+        from soscope.report.mem import document
 
         said = document(report, limit)
     else:
-        from soscope.report.mem.text import text
+        from soscope.report.mem import text
 
         said = text(report, limit)
     was_shown = show(json.shaped(said))
@@ -54,7 +54,7 @@ def show_blocks(pid: int, *, duration_ns: int, older_ns: int, json: Form, limit:
 def say_notes(outcome: Outcome) -> None:
     """Print what could not be recorded, and how the process was left."""
     from soscope.control.cost import cost_lines
-    from soscope.report.attached import attached_lines
+    from soscope.report.remarks import attached_lines
 
     cost = cost_lines(outcome.cost, "recording")
     for line in (*outcome.remarks, *attached_lines(outcome), *cost):

@@ -18,13 +18,12 @@ def run(invocation: Invocation) -> int:
     from soscope.cli.output import show
     from soscope.inspect.memory import judge, look_at, watch
     from soscope.live.process import Process
-    from soscope.report.mem.where_json import document
-    from soscope.report.mem.where_text import text
+    from soscope.report.mem import where_document, where_text
 
     with Process(options.pid, is_gentle=True) as process:
         looks = [look_at(process)]
         if options.duration is not None:
             looks += watch(process, looks[0], options.duration / _NS)
     verdict = judge(looks)
-    make = document if options.json else text
+    make = where_document if options.json else where_text
     return 0 if show(options.json.shaped(make(looks[-1], verdict))) else 1

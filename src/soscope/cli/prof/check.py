@@ -15,11 +15,10 @@ def run(invocation: Invocation) -> int:
     # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.instruments.prof.check import look_at
-    from soscope.report.prof.check_json import document
-    from soscope.report.prof.check_text import text
+    from soscope.report.prof import check_document, check_text
 
     library = look_at(options.file)
-    make = document if options.json else text
+    make = check_document if options.json else check_text
     said = options.json.shaped(make(library))
     for why in library.mapped.partial:
         note(f"{options.file}: partial: {why}")

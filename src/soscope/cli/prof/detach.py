@@ -15,8 +15,7 @@ def run(invocation: Invocation) -> int:
     # Imported late, as --help and usage errors do not need it.
     from soscope.cli.output import show
     from soscope.control.detach import detach, stop_owner
-    from soscope.report.detach.json import document
-    from soscope.report.detach.text import text
+    from soscope.report.detach import document, text
 
     owner = stop_owner(options.pid)
     if owner is not None and not options.quiet:

@@ -17,12 +17,12 @@ def run(invocation: Invocation) -> int:
     from soscope.cli.flamefile import write_flame
     from soscope.cli.prof.reading import profile_at
     from soscope.instruments.prof.model import COMPLETE, EMPTY
-    from soscope.report.prof.flame import document, page
+    from soscope.report.proftree import flame_document, page
 
     profile = profile_at(options.file)
     if profile.is_empty and profile.state == COMPLETE:
         raise RecordingError(f"'{options.file.path}' {EMPTY}")
-    draw = page if options.is_page else document
+    draw = page if options.is_page else flame_document
     text = draw(profile, threads=options.by_thread)
     was_written = write_flame(text, options.output, options.file.path)
     if profile.state != COMPLETE:

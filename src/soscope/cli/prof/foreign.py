@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.prof.model import Profile
     from soscope.instruments.prof.names import ImageFunctions
-    from soscope.report.form import Form
+    from soscope.report.output import Form
 
 _MAGIC = b"gmon"
 
@@ -103,11 +103,11 @@ def show(
     if output is not None and os.path.exists(output) and os.path.samefile(output, not_over):
         raise UsageError("-o names the profile itself")
     if form:
-        from soscope.report.prof.json import document
+        from soscope.report.prof import document
 
         shown = form.shaped(document(profile))
     else:
-        from soscope.report.prof.text import text
+        from soscope.report.prof import text
 
         shown = text(profile, limit)
     opened = Output.open(output, STDOUT)

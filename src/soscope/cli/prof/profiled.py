@@ -8,7 +8,7 @@ import os
 from soscope.cli.main import note
 from soscope.instruments.prof.model import ProfSettings
 from soscope.options.prof.what import What
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,10 +65,10 @@ def _shown(path: str, form: Form) -> str:
     with RecordingFile.open(path) as recording:
         profile = profile_of(recording, sample_lines=bool(form))  # text has no lines
     if form:
-        from soscope.report.prof.json import document
+        from soscope.report.prof import document
 
         return form.shaped(document(profile))
-    from soscope.report.prof.text import text
+    from soscope.report.prof import text
 
     shown = text(profile)
     return f"soscope: {shown}" if profile.is_chosen and profile.own_ns is not None else shown
@@ -78,7 +78,7 @@ def say_notes(outcome: Outcome, settings: ProfSettings) -> None:
     """Print what could not be profiled, and how a process was left."""
     from soscope.control.cost import cost_lines
     from soscope.proc.status import NOT_HOOKED, in_full
-    from soscope.report.attached import attached_lines
+    from soscope.report.remarks import attached_lines
 
     for line in (*outcome.remarks, *attached_lines(outcome)):
         note(line)

@@ -29,10 +29,10 @@ def run(invocation: Invocation) -> int:
 
 def _rows(profile: Profile, options: ProfReportOptions) -> str:
     if not options.json:
-        from soscope.report.prof.text import text
+        from soscope.report.prof import text
 
         return text(profile, options.limit, options.by)
-    from soscope.report.prof.json import document
+    from soscope.report.prof import document
 
     return document(profile, options.limit, options.by)
 
@@ -55,6 +55,8 @@ def _ways(profile: Profile, options: ProfReportOptions) -> str:
         if not views:
             raise nothing_called(profile, pattern)
     if options.json:
-        return proftree.document(profile, views, way, pattern, options.percent or 0, options.limit)
+        return proftree.tree_document(
+            profile, views, way, pattern, options.percent or 0, options.limit
+        )
     percent = PERCENT if options.percent is None else options.percent
     return proftree.text(profile, views, percent, options.limit)

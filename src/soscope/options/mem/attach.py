@@ -10,7 +10,7 @@ from soscope.options.process import FORMAT, JSON, pid_option, the_pid
 from soscope.options.table import ONCE, VALUE, Option, Values
 from soscope.options.units import parse_duration
 from soscope.options.verb import Verb
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 USAGE = "soscope mem attach -p PID [--blocks -o REC [options]]"
 

@@ -7,7 +7,7 @@ from soscope.options.display import DEBUG
 from soscope.options.shown import FORMAT, JSON, LIMIT
 from soscope.options.table import Option, Values
 from soscope.options.verb import Verb
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 USAGE = "soscope mem diff [options] A B"
 

@@ -10,7 +10,7 @@ from soscope.options.shown import FORMAT, JSON, LIMIT
 from soscope.options.table import ONCE, Option, Values
 from soscope.options.units import parse_duration
 from soscope.options.verb import Verb
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 _EVERY = 2_000_000_000  # nanoseconds
 

@@ -12,7 +12,7 @@ from soscope.options.shown import FORMAT, JSON, LIMIT
 from soscope.options.table import ONCE, Option, Values
 from soscope.options.units import parse_count
 from soscope.options.verb import Verb
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 _SAMPLES = 10
 _WHERE = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::(?P<type>.+))?")

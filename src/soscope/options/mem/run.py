@@ -10,7 +10,7 @@ from soscope.options.shown import FORMAT, JSON
 from soscope.options.table import VALUE, Option, Values
 from soscope.options.units import parse_size
 from soscope.options.verb import CommandVerb
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 EXACT, SAMPLE, COUNT = "exact", "sample", "count"
 _DEFAULT_SAMPLE = 512 << 10  # bytes

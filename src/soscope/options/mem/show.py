@@ -9,7 +9,7 @@ from soscope.options.form import format_option
 from soscope.options.shown import FORMAT, HOW, JSON, LIMIT
 from soscope.options.table import VALUE, Option
 from soscope.options.verb import Verb
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 STATS, TABLE = "stats", "table"
 WAYS = ("line", "type", "image", "thread", "time")

@@ -10,7 +10,7 @@ from soscope.options.process import pid_option, the_pid
 from soscope.options.shown import FORMAT, JSON, LIMIT
 from soscope.options.table import Option, Values
 from soscope.options.verb import Verb
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 USAGE = "soscope mem snapshot -p PID [options]"
 

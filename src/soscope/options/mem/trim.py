@@ -7,7 +7,7 @@ from soscope.options.display import DEBUG
 from soscope.options.process import FORMAT, JSON, pid_option, the_pid
 from soscope.options.table import Values
 from soscope.options.verb import Verb
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 USAGE = "soscope mem trim [options] -p PID"
 

@@ -8,7 +8,7 @@ from soscope.options.process import FORMAT, JSON, pid_option, the_pid
 from soscope.options.table import ONCE, Option, Values
 from soscope.options.units import parse_duration
 from soscope.options.verb import Verb
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 USAGE = "soscope mem where [options] -p PID"
 

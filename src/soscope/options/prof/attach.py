@@ -11,7 +11,7 @@ from soscope.options.recorded import OUTPUT, QUIET, check_form
 from soscope.options.table import ONCE, Option, Values
 from soscope.options.units import parse_duration
 from soscope.options.verb import Verb
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 USAGE = "soscope prof attach [options] -p PID"
 

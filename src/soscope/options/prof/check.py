@@ -7,7 +7,7 @@ from soscope.options.display import DEBUG
 from soscope.options.process import FORMAT, JSON
 from soscope.options.table import Values
 from soscope.options.verb import Verb
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 USAGE = "soscope prof check [options] LIB"
 

@@ -9,7 +9,7 @@ from soscope.options.prof.image import IMAGE
 from soscope.options.table import VALUE, Option, Values
 from soscope.options.units import parse_count
 from soscope.options.verb import Verb
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 USAGE = "soscope prof ldprofile [options] FILE"
 

@@ -10,7 +10,7 @@ from soscope.options.prof.image import BIASES, IMAGE, ProfFile
 from soscope.options.shown import FORMAT, HOW, JSON, LIMIT
 from soscope.options.table import VALUE, Option, Values
 from soscope.options.verb import Verb
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 USAGE = "soscope prof report [options] REC"
 PERCENT = 0.5  # smaller parts of a tree are not shown

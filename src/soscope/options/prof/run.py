@@ -11,7 +11,7 @@ from soscope.options.prof.what import What
 from soscope.options.recorded import OUTPUT, QUIET, WHERE, check_form
 from soscope.options.table import Option, Values
 from soscope.options.verb import CommandVerb
-from soscope.report.form import Form
+from soscope.report.output import Form
 
 USAGE = "soscope prof run [options] [--] COMMAND [ARGUMENT...]"
 

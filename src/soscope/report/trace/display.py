@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The display options of a trace, which trace and report share."""
+"""How a trace is shown: the display options, and names of functions."""
 
 from __future__ import annotations
 
 import os
 
+from soscope.frames.cppnames import CppNames
+from soscope.model.call import printable
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.trace.descriptors import Descriptors
     from soscope.report.output import Output
+
+
+# The display options of a trace, which trace and report share.
 
 # ltrace's default column for `= result`: five eighths of a terminal of 80 columns.
 RESULT_COLUMN = 50
@@ -120,3 +126,44 @@ def wants_colour(when: str, output: Output) -> bool:
         and os.environ.get("TERM", "dumb") != "dumb"
         and output.is_terminal
     )
+
+
+# Names of functions in a trace. Names of C++ are demangled if wanted.
+
+
+class FunctionNames:
+    """Demangles names if `display` asks for it, and notes in it why that is not possible."""
+
+    __slots__ = ("_display", "_has_said", "_names")
+
+    def __init__(self, display: Display) -> None:
+        self._display = display
+        self._names = CppNames()
+        self._has_said = False
+
+    def full(self, symbol: str) -> str | None:
+        """Return a demangled C++ name with its parameters, None for other names."""
+        full = self._names.full(symbol)
+        self._hear()
+        return full
+
+    def shown(self, symbol: str) -> str:
+        """Return the name for a table, with its parameters if it is C++."""
+        if not self._display.demangles:
+            return printable(symbol)
+        written = self._names.written(symbol)
+        self._hear()
+        return printable(written)
+
+    def short(self, symbol: str) -> str:
+        """Return the name before arguments, without parameters if it is C++."""
+        if not self._display.demangles:
+            return printable(symbol)
+        short = self._names.short(symbol)
+        self._hear()
+        return printable(short)
+
+    def _hear(self) -> None:
+        if self._names.lacks is not None and not self._has_said:
+            self._has_said = True
+            self._display.remarks.append(self._names.lacks)

@@ -28,10 +28,8 @@ from soscope.model.image import (
     SLOT_ENTRY,
     TracedImage,
 )
-from soscope.report.attached import attached_lines
-from soscope.report.delays import delay_lines
-from soscope.report.trace.display import Display
-from soscope.report.trace.names import FunctionNames
+from soscope.report.remarks import attached_lines, delay_lines
+from soscope.report.trace.display import Display, FunctionNames
 from soscope.report.words import plural, untold_line
 from soscope.wire import layout
 

@@ -1,25 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of `-c` and `--count-only`, in the columns of ltrace and strace.
-
-Times of a call are microseconds with three digits behind the point, as most calls take less than
-one. A `-` stands for unknown values. Each row is one line of words for awk and sort, whatever the
-terminal is.
-"""
+"""The table of `-c` and `--count-only`, in the columns of ltrace and strace, and its JSON."""
 
 from __future__ import annotations
 
 from soscope.instruments.trace.listener import Listener
+from soscope.instruments.trace.outcome import TraceOutcome, TraceProgramOutcome
 from soscope.instruments.trace.summary import SummaryRow, by_caller, by_function, by_image, rows_of
 from soscope.model.call import importance, printable
+from soscope.model.image import REFUSAL_NAMES
+from soscope.proc.status import signal_name
 from soscope.prototypes import Prototypes
-from soscope.report.output import Output
+from soscope.report.jsontext import json_document
+from soscope.report.output import JSON, Form, Output
+from soscope.report.remarks import delay_members
 from soscope.report.tabletext import Heading, TableText, table_text
 from soscope.report.trace import tablesettings as names
-from soscope.report.trace.display import Display
-from soscope.report.trace.names import FunctionNames
-from soscope.report.trace.percentiles import histogram
-from soscope.report.trace.tablecolumns import Base, Column, column
-from soscope.report.trace.tablesettings import TableSettings
+from soscope.report.trace.display import Display, FunctionNames
+from soscope.report.trace.tablesettings import PERCENTILES, TableSettings
+from soscope.report.words import UNTOLD, marked, plural
 from soscope.select.filter import Selection, compile_symbol
 from soscope.wire import layout
 
@@ -27,8 +25,361 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from soscope.instruments.trace.outcome import TraceOutcome
 
+# Distributions of durations: percentiles, and a histogram for people.
+
+_WIDTH = 40  # width of the longest bar
+
+
+def percentile_ns(row: SummaryRow, percent: int) -> int | None:
+    """Return the `percent` percentile of a row's durations in ns, None if not known.
+
+    It is at most a sixteenth too high.
+    """
+    if not row.durations or row.min_ns is None or row.max_ns is None:
+        return None
+    from soscope.recording.reduce import bounds_of
+
+    wanted = -(-sum(row.durations.values()) * percent // 100)
+    for index in sorted(row.durations):
+        wanted -= row.durations[index]
+        if wanted <= 0:
+            return min(max(bounds_of(index)[1] - 1, row.min_ns), row.max_ns)
+    return row.max_ns
+
+
+def powers_of(row: SummaryRow) -> list[tuple[int, int, int]]:
+    """Return (ns, ns, returns) for each power of two between the shortest and the longest.
+
+    The returns took at least the first and less than the second time. The first class begins at
+    0.
+    """
+    if not row.durations:
+        return []
+    from soscope.recording.reduce import bounds_of
+
+    counts: dict[int, int] = {}
+    for index, returns in row.durations.items():
+        power = max(bounds_of(index)[0].bit_length() - 1, 0)
+        counts[power] = counts.get(power, 0) + returns
+    return [
+        (1 << power if power else 0, 2 << power, counts.get(power, 0))
+        for power in range(min(counts), max(counts) + 1)
+    ]
+
+
+def histogram(row: SummaryRow, name: str) -> TableText:
+    """Return the lines of a histogram of durations."""
+    powers = powers_of(row)
+    if not powers:
+        return TableText("", has_marks=False)
+    most = max(count for _, _, count in powers)
+    head = f"\n{name}: {plural(sum(count for _, _, count in powers), 'return')}"
+    parts = [
+        f"{percent} % within {marked(_text(ns), ns, row.doubt_of_call_ns)}"
+        for percent in (50, 90, 99)
+        if (ns := percentile_ns(row, percent)) is not None
+    ]
+    wide = max(len(f"{most:,}"), 9)
+    lines = [
+        f"  {_text(first):>8} … {_text(last):>8} {count:>{wide},} |"
+        f"{'#' * -(-count * _WIDTH // most):<{_WIDTH}}|"
+        for first, last, count in powers
+    ]
+    return TableText(
+        "\n".join([f"{head}; {', '.join(parts)}", *lines, ""]),
+        has_marks=any(part.endswith(UNTOLD) for part in parts),
+    )
+
+
+def _text(ns: int) -> str:
+    """Return a time in three digits: 512ns, 1.02us, 33.6ms."""
+    for unit, size in (("ns", 1), ("us", 1000), ("ms", 10**6)):
+        if ns < 1000 * size:
+            return f"{ns}ns" if size == 1 else f"{ns / size:#.3g}".rstrip(".") + unit
+    return f"{ns / 10**9:#.3g}".rstrip(".") + "s"
+
+
+# `--json` with `-c` or `--count-only`: one document, soscope/trace-summary/1.
+
+SCHEMA = "soscope/trace-summary/1"
+
+
+class SummaryJsonListener(Listener):
+    """Writes the document at the end of the trace."""
+
+    def __init__(
+        self,
+        output: Output,
+        settings: TableSettings | None = None,
+        display: Display | None = None,
+        form: Form | None = None,
+    ) -> None:
+        self._output = output
+        self._form = form or Form(JSON)
+        self._names = FunctionNames(display or Display())
+        self._settings = settings
+
+    def end(self, outcome: TraceOutcome) -> None:
+        """Write the document."""
+        said = json_document(document(outcome, self._settings, self._names))
+        self._output.write(self._form.shaped(said))
+
+
+def document(
+    outcome: TraceOutcome,
+    settings: TableSettings | None = None,
+    names: FunctionNames | None = None,
+) -> dict[str, object]:
+    """Return the document. Times are nanoseconds, and null stands for unknown values.
+
+    Only `settings.needs_durations` is used. All rows are included, in the usual order.
+    """
+    has_durations = settings is not None and settings.needs_durations
+    rows = rows_of(outcome.programs)
+    names = names or FunctionNames(Display())
+    return {
+        "schema": SCHEMA,
+        **head_of(outcome),
+        "rows": [
+            {
+                "caller": row.caller or None,
+                "callee": row.callee,
+                "symbol": row.symbol,
+                **_demangled(names.full(row.symbol)),
+                "version": row.version,
+                "calls": row.calls,
+                "errors": row.errors,
+                "self_ns": row.self_ns,
+                "total_ns": row.total_ns,
+                "doubt_ns": row.doubt_ns,
+                "min_ns": row.min_ns,
+                "max_ns": row.max_ns,
+                "lower_bound": row.is_lower_bound,
+                **(_durations(row) if has_durations else {}),
+            }
+            for row in rows
+        ],
+        "totals": totals_of(outcome, sum(row.calls for row in rows)),
+        "images": [image for program in outcome.programs for image in _images(program)],
+    }
+
+
+def head_of(outcome: TraceOutcome) -> dict[str, object]:
+    """Return the members about the command, its end, and the cost of tracing."""
+    return {
+        "command": outcome.command,
+        "arch": outcome.arch or None,
+        "engine": outcome.engine or None,
+        "exit": {
+            "status": outcome.status,
+            "signal": None if outcome.signal is None else signal_name(outcome.signal),
+        },
+        "cost": None if outcome.cost is None else outcome.cost.document(),
+        "executed_by_children": outcome.executed.document(),
+    }
+
+
+def totals_of(outcome: TraceOutcome, calls: int) -> dict[str, object]:
+    """Return the member about whether these are all calls."""
+    return {
+        "calls": calls,
+        "dropped": outcome.dropped_count,
+        "complete": not outcome.shortfalls,
+        **delay_members(outcome.delays),
+    }
+
+
+def _durations(row: SummaryRow) -> dict[str, object]:
+    """Return percentiles, and [ns, ns, returns] for each power of two."""
+    known: dict[str, object] = {
+        f"{name}_ns": percentile_ns(row, percent) for name, percent in PERCENTILES.items()
+    }
+    known["histogram"] = powers_of(row)
+    return known
+
+
+def _images(program: TraceProgramOutcome) -> list[dict[str, object]]:
+    """Return the slots of each image of a program that were hooked, and those that were not."""
+    refused: dict[int, list[dict[str, str]]] = {}
+    partial: dict[int, dict[str, None]] = {}
+    for slot in program.slots:
+        if slot.caller is None:
+            continue
+        if slot.is_hooked and slot.partial:
+            partial.setdefault(slot.caller.index, {})[slot.symbol] = None
+        if not slot.is_hooked:
+            reason = REFUSAL_NAMES.get(slot.refusal, "unknown")
+            refused.setdefault(slot.caller.index, []).append(
+                {"symbol": slot.symbol, "reason": reason}
+            )
+    return [
+        {
+            "name": image.name,
+            "path": image.path,
+            "hooked_slots": image.slots_hooked,
+            "not_hooked": refused.get(image.index, []),
+            "lower_bounds": list(partial.get(image.index, ())),
+            "without_room": program.without_room.get(image.index, 0),
+        }
+        for image in program.images
+    ]
+
+
+def _demangled(name: str | None) -> dict[str, object]:
+    """Return the member that only names of C++ have."""
+    return {} if name is None else {"demangled": name}
+
+
+# The columns of the table of `-c`: title, width, and the text of a row.
+
+UNKNOWN = "-"
+
+
+class Base:
+    """The base of comparison: a function, and how often it was called."""
+
+    __slots__ = ("calls", "name")
+
+    def __init__(self, name: str, calls: int) -> None:
+        self.name = name
+        self.calls = calls
+
+
+class Column:
+    """One column.
+
+    `value` is the value to sort rows by, highest first, None last. `text` returns its text.
+    `width` is the least width, 0 for text in place of a number.
+    """
+
+    __slots__ = ("text", "title", "value", "width")
+
+    def __init__(
+        self,
+        title: str,
+        width: int,
+        value: Callable[[SummaryRow], float | None],
+        text: Callable[[SummaryRow], str],
+    ) -> None:
+        self.title = title
+        self.width = width
+        self.value = value
+        self.text = text
+
+
+def column(
+    name: str, total: SummaryRow, *, inclusive: bool, base: Base | None, marks: bool = False
+) -> Column:
+    """Return a column of a table whose last line is `total`.
+
+    A share has a mark if its time is not larger than its error. The other times of a row have
+    marks if `marks` is set, which is for tables without shares.
+    """
+    if name in names.TIMES:
+        return _time(name, total, inclusive=inclusive, marks=marks)
+    if name in names.PERCENTILES:
+        percent = names.PERCENTILES[name]
+        return _nanoseconds(name, lambda row: percentile_ns(row, percent), marks=marks)
+    if name == names.CALLS:
+        return Column("calls", 9, lambda row: row.calls, lambda row: str(row.calls))
+    if name == names.ERRORS:
+        return Column("errors", 9, lambda row: row.errors, lambda row: _number(row.errors))
+    if name == names.TOTAL:
+        return _seconds(
+            "total",
+            lambda row: None if row is total and not inclusive else row.total_ns,
+            marks=marks,
+        )
+    if name == names.MIN:
+        return _nanoseconds("min", lambda row: row.min_ns, marks=marks)
+    if name == names.MAX:
+        return _nanoseconds("max", lambda row: row.max_ns, marks=marks)
+    if name == names.RATIO:
+        return _ratio(total, base)
+    return _text_tablecolumns(name, total)
+
+
+def _time(name: str, total: SummaryRow, *, inclusive: bool, marks: bool) -> Column:
+    all_ns = total.time_ns(inclusive=inclusive) or 0
+
+    def ns(row: SummaryRow) -> int | None:
+        return row.time_ns(inclusive=inclusive)
+
+    def each(row: SummaryRow) -> float | None:
+        time = ns(row)
+        return time / row.returns if time is not None and row.returns else None
+
+    if name == names.TIME:
+
+        def share(row: SummaryRow) -> str:
+            part = f"{100 * (ns(row) or 0) / all_ns if all_ns else 0:.2f}"
+            return part if row is total else marked(part, ns(row), row.doubt_ns)
+
+        return Column("% time", 6, ns, share)
+    if name == names.SECONDS:
+        return _seconds("seconds", ns, marks=marks)
+    return _nanoseconds("usecs/call", each, marks=marks)
+
+
+def _seconds(title: str, value: Callable[[SummaryRow], int | None], *, marks: bool) -> Column:
+    """Return a column of times of all calls."""
+
+    def text(row: SummaryRow) -> str:
+        ns = value(row)
+        shown = UNKNOWN if ns is None else f"{ns / 1e9:.9f}"
+        return marked(shown, ns, row.doubt_ns) if marks else shown
+
+    return Column(title, 11, value, text)
+
+
+def _nanoseconds(title: str, value: Callable[[SummaryRow], float | None], *, marks: bool) -> Column:
+    """Return a column of times of a call in microseconds."""
+
+    def text(row: SummaryRow) -> str:
+        ns = value(row)
+        shown = UNKNOWN if ns is None else f"{ns / 1000:.3f}"
+        return marked(shown, ns, row.doubt_of_call_ns) if marks else shown
+
+    return Column(title, 11, value, text)
+
+
+def _ratio(total: SummaryRow, base: Base | None) -> Column:
+    """Return the column with the number of calls for each call of the base."""
+
+    def text(row: SummaryRow) -> str:
+        if row is total or base is None or not base.calls:
+            return UNKNOWN
+        part = row.calls / base.calls
+        return f"{part:.2f}" if part >= 0.1 or not row.calls else f"{part:.2g}"
+
+    title = "calls/-" if base is None else f"calls/{base.name}"
+    return Column(title, 7, lambda row: row.calls, text)
+
+
+def _text_tablecolumns(name: str, total: SummaryRow) -> Column:
+    """Return a column of names. The table's last line only has a name in column `name`."""
+
+    def text(row: SummaryRow) -> str:
+        if name == names.NAME:
+            return printable(row.symbol)
+        if row is total:
+            return ""
+        return printable(row.caller if name == names.CALLER else row.callee) or "?"
+
+    title = {names.NAME: "function"}.get(name, name)
+    return Column(title, 0, lambda _: None, text)
+
+
+def _number(count: int | None) -> str:
+    return UNKNOWN if count is None else str(count)
+
+
+# The table of `-c` and `--count-only`, in the columns of ltrace and strace.
+#
+# Times of a call are microseconds with three digits behind the point, as most calls take less than
+# one. A `-` stands for unknown values. Each row is one line of words for awk and sort, whatever the
+# terminal is.
 
 FEW = 20  # rows that are compared with one of them
 HISTOGRAMS = 10  # histograms if no number of rows is given

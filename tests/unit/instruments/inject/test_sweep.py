@@ -23,9 +23,8 @@ from soscope.instruments.inject.sweep.result import (
     shell_words,
 )
 from soscope.instruments.inject.sweep.sweep import Sweep, SweepSettings
-from soscope.report.form import JSON, Form
-from soscope.report.inject.json import document
-from soscope.report.inject.text import notes, text
+from soscope.report.inject import document, notes, text
+from soscope.report.output import JSON, Form
 from tests.support.machines.tools import need
 from tests.support.schemas.checked import wrong_members
 from tests.support.schemas.sweep import SWEEP

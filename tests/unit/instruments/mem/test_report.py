@@ -16,8 +16,7 @@ from soscope.model.call import ProcessExit, ProcessStart
 from soscope.recording.reader import RecordingFile
 from soscope.recording.sink import Tee
 from soscope.recording.writer import Writer
-from soscope.report.mem.json import document
-from soscope.report.mem.text import size_text, stats, text
+from soscope.report.mem import document, size_text, stats, text
 from tests.support.schemas.checked import wrong_members
 from tests.support.schemas.mem import REPORT
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 
 from soscope.instruments.inject.sweep.result import CommandEnd, Site, SiteResult, SweepResult
-from soscope.report.form import JSON, MARKDOWN, Form
-from soscope.report.inject.json import document
+from soscope.report.inject import document
+from soscope.report.output import JSON, MARKDOWN, Form
 
 
 def test_a_page_has_the_worst_first_and_a_document_the_places_in_order() -> None:

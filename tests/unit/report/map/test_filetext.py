@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.report.map.filetext import _aligned
+from soscope.report.mapfile import _aligned
 
 
 def test_one_long_name_makes_no_other_line_long() -> None:

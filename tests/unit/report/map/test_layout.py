@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soscope.live.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
-from soscope.report.graph.boxes import arrange
-from soscope.report.graph.layout import BOX, GraphLayout
-from soscope.report.map import svg as mapsvg
+from soscope.report import mapsvg
+from soscope.report.graph import BOX, GraphLayout, arrange
 from soscope.report.mapprocess import Edge, Graph, Node
-from soscope.report.picture import shortened
+from soscope.report.words import shortened
 
 STATES = (BOUND, UNBOUND, INTERPOSED, HOOKED)
 

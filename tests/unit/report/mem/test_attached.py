@@ -7,8 +7,8 @@ import json
 
 from soscope.control.cost import LOOK, Price, look_lines
 from soscope.control.outcome import AttachedOutcome, Outcome
-from soscope.report.form import MARKDOWN, Form
-from soscope.report.mem.attached import attached, detached, recorded
+from soscope.report.mem import attached, detached, recorded
+from soscope.report.output import MARKDOWN, Form
 
 
 def test_a_recording_says_what_is_missing_from_it() -> None:

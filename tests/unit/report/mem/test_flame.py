@@ -14,8 +14,8 @@ from soscope.instruments.mem.model import (
     Survivor,
 )
 from soscope.model.call import StackFrame
-from soscope.report.flame.picture import LARGEST
-from soscope.report.mem.flame import document, flames_of, page
+from soscope.report.flame import LARGEST
+from soscope.report.mem import flame_document, flames_of, page
 
 
 def of_stacks(*stacks: tuple[int, list[str]]) -> MemReport:
@@ -54,9 +54,9 @@ def test_a_large_graph_stays_small_enough() -> None:
     names = [f"{'a_very_long_name_' * 30}<{number}>" for number in range(60)]
     stacks = [(1000 + at, [f"{at}{name}" for name in names]) for at in range(400)]
     report = of_stacks(*stacks, *((1, [f"small{at}"]) for at in range(5000)))
-    for made in (document(report), page(report)):
+    for made in (flame_document(report), page(report)):
         assert LARGEST / 4 < len(made.encode()) < 5_000_000
-    assert "frames of" in document(report)
+    assert "frames of" in flame_document(report)
 
 
 def test_strange_names_are_harmless() -> None:
@@ -66,6 +66,6 @@ def test_strange_names_are_harmless() -> None:
     report.notes = [strange]
     report.object_totals = ObjectTotals(1, 1, None, None)
     report.survivors.append(Survivor(strange, 1, strange, strange, 1, 1, 1))
-    tree = ET.fromstring(document(report))
+    tree = ET.fromstring(flame_document(report))
     assert any("script" in "".join(element.itertext()) for element in tree.iter())
     assert page(report).count("</script>") == 1

@@ -7,7 +7,7 @@ import pytest
 
 from soscope.instruments.mem.diff import BLOCKS, OBJECTS, DiffRow
 from soscope.instruments.mem.live import Growth
-from soscope.report.mem.live import text
+from soscope.report.mem import live_text
 
 MIB = 1 << 20
 
@@ -29,7 +29,9 @@ def growth(*grown: tuple[int, int], what: str = OBJECTS) -> Growth:
      ((2, 60), "      +30      +900 B"), ((0, 60), "       +0      +900 B")],
 )  # fmt: skip
 def test_one_that_comes_and_goes_is_no_rate(grown: tuple[int, int], shown: str) -> None:
-    (row,) = [line for line in text(growth(grown, what=BLOCKS)).splitlines() if "app.py" in line]
+    (row,) = [
+        line for line in live_text(growth(grown, what=BLOCKS)).splitlines() if "app.py" in line
+    ]
     assert shown in row
 
 
@@ -37,15 +39,15 @@ def test_one_that_comes_and_goes_is_no_rate(grown: tuple[int, int], shown: str) 
 def test_who_holds_them_is_the_next_question(goes_on: bool) -> None:
     watched = growth((5, 100), (3, 90))
     watched.goes_on = goes_on
-    *_, last = text(watched).splitlines()
+    *_, last = live_text(watched).splitlines()
     attach = "" if goes_on else "soscope mem attach -p 7; "
     assert last == f"who holds them: {attach}soscope mem refs -p 7 '/a b/app.py:8'"
 
 
 def test_nobody_asks_who_holds_a_block() -> None:
-    assert "who holds" not in text(growth((5, 100), what=BLOCKS))
-    assert "who holds" not in text(growth((1, 100)))
-    assert "who holds" not in text(growth())
+    assert "who holds" not in live_text(growth((5, 100), what=BLOCKS))
+    assert "who holds" not in live_text(growth((1, 100)))
+    assert "who holds" not in live_text(growth())
 
 
 @pytest.mark.parametrize(
@@ -56,6 +58,6 @@ def test_nobody_asks_who_holds_a_block() -> None:
 def test_memory_that_is_no_object(resident: int, grown: int, is_told: bool) -> None:
     watched = growth(*([(9, grown)] if grown else []))
     watched.resident = resident
-    said = text(watched)
+    said = live_text(watched)
     assert ("RSS grew by" in said) == is_told
     assert ("soscope mem live --blocks -p 7" in said) == is_told

@@ -12,7 +12,7 @@ from soscope.instruments.mem.model import (
     ObjectTotals,
     Survivor,
 )
-from soscope.report.mem.text import stats, text
+from soscope.report.mem import stats, text
 
 
 def of_types(*rows: tuple[str, int]) -> MemReport:

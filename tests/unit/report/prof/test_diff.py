@@ -12,8 +12,8 @@ import pytest
 from soscope.errors import RecordingError
 from soscope.instruments.prof.diff import ProfDiff, compare
 from soscope.instruments.prof.model import CUT, ProfFunction
-from soscope.report.prof.diff import document, text
-from soscope.report.prof.json import document as report
+from soscope.report.prof import diff_document, diff_text
+from soscope.report.prof import document as report
 from tests.support.files.profshapes import Shape
 
 
@@ -64,7 +64,7 @@ def test_it_is_said_why_times_have_changed(tmp_path: Path) -> None:
 
 def test_the_table_has_what_has_changed(tmp_path: Path) -> None:
     diff = compared(tmp_path, *two_runs())
-    head, table = text(diff, 2).replace(f"{tmp_path}/", "").split("\n\n")
+    head, table = diff_text(diff, 2).replace(f"{tmp_path}/", "").split("\n\n")
     assert head == "A: a.json: 9.070 µs of calls\nB: b.json: 11.590 µs of calls"
     assert table == (
         "      change       %   seconds A   seconds B   calls A   calls B why    image  function\n"
@@ -78,12 +78,12 @@ def test_the_table_has_what_has_changed(tmp_path: Path) -> None:
         "+0.000002520   +27.8           -           -         -         -               total\n"
         "1 function unchanged\n"
     )
-    assert "new    lib.so new" in text(diff)
+    assert "new    lib.so new" in diff_text(diff)
 
 
 def test_the_document_has_both_sides(tmp_path: Path) -> None:
     diff = compared(tmp_path, *two_runs())
-    said: dict[str, Any] = json.loads(document(diff))
+    said: dict[str, Any] = json.loads(diff_document(diff))
     assert (said["schema"], said["what"], len(said["rows"])) == ("soscope/prof-diff/1", "times", 8)
     assert said["rows"][6] == {
         "image": "lib.so", "symbol": "gone", "addr": None, "file": None, "why": "gone",
@@ -91,7 +91,7 @@ def test_the_document_has_both_sides(tmp_path: Path) -> None:
         "a_total_ns": 80, "a_doubt_ns": None, "b_calls": None, "b_self_ns": None,
         "b_total_ns": None, "b_doubt_ns": None,
     }  # fmt: skip
-    assert len(json.loads(document(diff, 3))["rows"]) == 3
+    assert len(json.loads(diff_document(diff, 3))["rows"]) == 3
 
 
 def test_counts_are_compared_where_times_are_on_one_side_alone(tmp_path: Path) -> None:
@@ -105,8 +105,8 @@ def test_counts_are_compared_where_times_are_on_one_side_alone(tmp_path: Path) -
     assert changed["same"] == (2, "more")
     assert changed["more"] == (0, "")
     assert changed["gone"] == (-4, "gone")
-    assert "+2" in text(diff)
-    assert "seconds" not in text(diff)
+    assert "+2" in diff_text(diff)
+    assert "seconds" not in diff_text(diff)
 
 
 def test_samples_are_compared(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_functions_without_a_name_are_compared_by_address(tmp_path: Path) -> Non
     for shape, calls in ((a, 3), (b, 5)):
         shape.sums("lib.so!?", calls)
         shape.profile.functions[0] = ProfFunction("lib.so", "?", 0x1230, 8)
-    row = text(compared(tmp_path, a, b)).splitlines()[5]
+    row = diff_text(compared(tmp_path, a, b)).splitlines()[5]
     assert row.split()[-3:] == ["more", "lib.so", "0x1230"]
 
 
@@ -198,12 +198,12 @@ def test_a_change_that_may_be_an_error_is_marked_and_comes_last(tmp_path: Path) 
         ("slow", 700, 50),
         ("empty", 8000, 9000),
     ]
-    shown = text(diff).splitlines()
+    shown = diff_text(diff).splitlines()
     assert shown[5].split()[:3] == ["+0.000000700", "+70.0", "0.000001000"]
     assert shown[6].split()[:4] == ["+0.000008000?", "+800.0", "0.000001000?", "0.000009000"]
     assert shown[8].split()[0] == "+0.000008700"  # a total has no mark
     assert shown[9].startswith("? marks times that are no more than their error")
-    row = json.loads(document(diff))["rows"][1]
+    row = json.loads(diff_document(diff))["rows"][1]
     assert (row["doubt_ns"], row["a_doubt_ns"], row["b_doubt_ns"]) == (9000, 4500, 4500)
 
 
@@ -214,11 +214,11 @@ def test_the_rule_about_marks_stands_where_one_is_printed(tmp_path: Path) -> Non
         shape.sums("lib.so!asked", 10, asked, asked)
         shape.profile.sums[-1].doubt_ns = 90
     diff = compared(tmp_path, a, b)
-    assert ["? marks times" in text(diff, limit) for limit in (None, 1)] == [True, True]
+    assert ["? marks times" in diff_text(diff, limit) for limit in (None, 1)] == [True, True]
     for row in diff.rows[1:]:  # the doubts of both sides are those of the rest, too
         row.doubt_ns = 5
-    assert ["0?" in text(diff, limit) for limit in (None, 1)] == [True, False]
-    assert ["? marks times" in text(diff, limit) for limit in (None, 1)] == [True, False]
+    assert ["0?" in diff_text(diff, limit) for limit in (None, 1)] == [True, False]
+    assert ["? marks times" in diff_text(diff, limit) for limit in (None, 1)] == [True, False]
 
 
 def test_a_doubt_that_one_side_knows_is_one_of_the_change(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_a_doubt_that_one_side_knows_is_one_of_the_change(tmp_path: Path) -> Non
     b.profile.sums[0].doubt_ns = 400
     diff = compared(tmp_path, a, b)
     assert {row.frame.symbol: row.doubt_ns for row in diff.rows} == {"known": 400, "unknown": None}
-    marked = [line.split() for line in text(diff).splitlines() if line.endswith("nown")]
+    marked = [line.split() for line in diff_text(diff).splitlines() if line.endswith("nown")]
     assert [(line[-1], line[0].endswith("?")) for line in marked] == [
         ("unknown", False),
         ("known", True),

@@ -10,8 +10,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from soscope.instruments.prof.model import ProfFunction, Profile
-from soscope.report.flame.picture import ROOM
-from soscope.report.prof.flame import document, page
+from soscope.report.flame import ROOM
+from soscope.report.proftree import flame_document, page
 from tests.support.files.profshapes import Shape, Way
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -40,7 +40,7 @@ def frames(text: str) -> dict[str, tuple[float, list[str]]]:
 def test_a_caller_that_nobody_counted_has_no_number_of_calls() -> None:
     shape = Shape()
     shape.ways([(("app!main",), 0, 0), (("app!main", "a"), 2, 300_000)])
-    drawn = frames(document(shape.profile))
+    drawn = frames(flame_document(shape.profile))
     assert drawn["main"][1] == ["in app", "300.000 µs (100.0 %)"]
     assert drawn["a"][1] == ["in lib.so", "300.000 µs (100.0 %) in 2 calls"]
 
@@ -48,30 +48,32 @@ def test_a_caller_that_nobody_counted_has_no_number_of_calls() -> None:
 def test_ways_are_as_wide_as_they_took_long() -> None:
     shape = Shape()
     shape.ways(WAYS)
-    drawn = frames(document(shape.profile))
+    drawn = frames(flame_document(shape.profile))
     assert {name: width for name, (width, _) in drawn.items()} == {
         "all calls": 1, "main": 1, "a": 0.8, "b": 0.5, "c": 0.1,
     }  # fmt: skip
     assert drawn["a"][1] == ["in lib.so", "800.000 µs (80.0 %) in 2 calls"]
-    assert "14 calls of 1.000 ms; the wider a frame, the longer it took" in document(shape.profile)
+    assert "14 calls of 1.000 ms; the wider a frame, the longer it took" in flame_document(
+        shape.profile
+    )
 
 
 def test_nothing_reaches_out_of_what_it_is_inside_of() -> None:
     shape = Shape()
     shape.ways(WAYS)
     shape.profile.nodes[0].total_ns = 700_000  # less than what it calls: times were corrected
-    assert frames(document(shape.profile))["main"][0] == 1
+    assert frames(flame_document(shape.profile))["main"][0] == 1
 
 
 def test_counts_are_as_wide_as_calls() -> None:
     shape = Shape()
     shape.ways(WAYS, timed=False)
-    drawn = frames(document(shape.profile))
+    drawn = frames(flame_document(shape.profile))
     assert drawn["a"] == (
         0.857,
         ["in lib.so", "12 calls, with those inside (85.7 %) in 2 calls"],
     )
-    assert "the wider a frame, the more calls" in document(shape.profile)
+    assert "the wider a frame, the more calls" in flame_document(shape.profile)
 
 
 def test_single_calls_have_two_levels_and_samples_a_graph_of_their_own() -> None:
@@ -81,7 +83,7 @@ def test_single_calls_have_two_levels_and_samples_a_graph_of_their_own() -> None
     shape.profile.functions[2] = ProfFunction("app", "?", 0x1230, 8)
     shape.sample("app!run", "/srv/app.py:3:go", weight=3)
     shape.sample("app!run")
-    text = document(shape.profile)
+    text = flame_document(shape.profile)
     drawn = frames(text)
     assert {name: width for name, (width, _) in drawn.items()} == {
         "all calls": 1, "app (any)": 0.6, "app 0x1230": 0.4, "read": 0.6, "write": 0.4,
@@ -95,7 +97,7 @@ def test_threads_can_stand_apart() -> None:
     shape = Shape()
     shape.ways(WAYS)
     shape.ways([(("app!start",), 1, 250_000)], thread=shape.thread(11, "worker"))
-    drawn = frames(document(shape.profile, threads=True))
+    drawn = frames(flame_document(shape.profile, threads=True))
     assert drawn["thread 10 of process 10 (main)"][0] == drawn["main"][0] == 0.8
     assert drawn["thread 11 of process 10 (worker)"][0] == drawn["start"][0] == 0.2
 
@@ -104,10 +106,10 @@ def test_two_functions_of_one_name_are_drawn_as_one() -> None:
     shape = Shape()
     shape.ways([(("app!main",), 1, 0), (("app!main", "f"), 1, 30), (("app!main", "g"), 1, 70)])
     shape.profile.functions[2].symbol = "f"
-    assert frames(document(shape.profile))["f"][1][1] == "100 ns (100.0 %) in 2 calls"
+    assert frames(flame_document(shape.profile))["f"][1][1] == "100 ns (100.0 %) in 2 calls"
 
 
-@pytest.mark.parametrize("make", [document, page])
+@pytest.mark.parametrize("make", [flame_document, page])
 def test_strange_names_are_harmless_and_nothing_is_loaded(make: Callable[[Profile], str]) -> None:
     strange = "<b>&\"'\x07\udcff]]></script><!--"
     shape = Shape()
@@ -122,4 +124,4 @@ def test_strange_names_are_harmless_and_nothing_is_loaded(make: Callable[[Profil
 
 
 def test_nothing_is_a_picture_too() -> None:
-    assert frames(document(Shape().profile)) == {}
+    assert frames(flame_document(Shape().profile)) == {}

@@ -17,7 +17,7 @@ from soscope.instruments.prof.model import (
     ProfThread,
 )
 from soscope.model.call import StackFrame
-from soscope.report.prof.json import document
+from soscope.report.prof import document
 
 
 def test_an_empty_profile() -> None:

@@ -8,7 +8,7 @@ import pytest
 from soscope.control.cost import Price
 from soscope.instruments.prof.model import CUT, MODE_QUIET
 from soscope.instruments.prof.views import BY_IMAGE, BY_THREAD
-from soscope.report.prof.text import text
+from soscope.report.prof import text
 from tests.support.files.profshapes import Shape
 
 

@@ -11,7 +11,7 @@ import pytest
 from soscope.errors import RecordingError
 from soscope.instruments.prof.model import ProfFunction
 from soscope.instruments.prof.views import callees_of, callers_of, matcher, nothing_called, trees_of
-from soscope.report.proftree import CALLERS, TREE, document, text
+from soscope.report.proftree import CALLERS, TREE, text, tree_document
 from tests.support.files.profshapes import Shape, Way
 
 WAYS: list[Way] = [
@@ -119,7 +119,7 @@ def test_functions_without_a_name_stand_by_their_address() -> None:
     assert function.symbol == "?"
     views = callees_of(shape.profile, matcher("0x1230"))
     assert [row[-1] for row in rows_of(text(shape.profile, views, 0))][:2] == ["0x1230", "read"]
-    rows = json.loads(document(shape.profile, views, TREE))["rows"]
+    rows = json.loads(tree_document(shape.profile, views, TREE))["rows"]
     assert [row["addr"] for row in rows] == ["0x1230", None]
     assert [row["symbol"] for row in rows] == [None, "read"]
 
@@ -142,7 +142,7 @@ def test_the_document_has_all_rows() -> None:
     shape = shape_of_ways()
     shape.sample("main", "/srv/app.py:3:run", weight=2)
     profile = shape.profile
-    said: dict[str, Any] = json.loads(document(profile, trees_of(profile), TREE))
+    said: dict[str, Any] = json.loads(tree_document(profile, trees_of(profile), TREE))
     assert (said["schema"], said["way"], said["function"]) == ("soscope/prof-tree/1", "tree", None)
     rows = said["rows"]
     assert [row["id"] for row in rows] == list(range(7))
@@ -156,7 +156,7 @@ def test_the_document_has_all_rows() -> None:
     assert rows[6]["file"] == "/srv/app.py"
     assert (rows[6]["calls"], rows[6]["samples"]) == (None, 2)
     views = callers_of(profile, matcher("b"))
-    said = json.loads(document(profile, views, CALLERS, "b", limit=2))
+    said = json.loads(tree_document(profile, views, CALLERS, "b", limit=2))
     assert (said["way"], said["function"]) == ("callers", "b")
     assert [row["symbol"] for row in said["rows"]] == ["b", "a"]
 
@@ -215,7 +215,7 @@ def test_times_of_a_tree_that_may_be_as_wrong_as_they_are_long_are_marked_and_co
         ("87.38?", "0.000009000?", "0.000009000?", "empty"),
     ]
     assert "? marks times that are no more than their error" in shown
-    said = json.loads(document(shape.profile, trees_of(shape.profile), TREE))
+    said = json.loads(tree_document(shape.profile, trees_of(shape.profile), TREE))
     assert [(row["doubt_ns"], row["total_doubt_ns"]) for row in said["rows"]] == [
         (450, 9_900),
         (30, 30),

@@ -11,7 +11,7 @@ import pytest
 
 from soscope.live.images.image import LoadedImage
 from soscope.live.lookup.answer import AMBIGUOUS, NONE, OK, Answer, Candidate
-from soscope.report.resolve.json import document
+from soscope.report.resolve import document
 
 ODD = 'a "b"\\ \n\x7f\x01 é € 𝄞 \udcff'
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.live.lookup.answer import AMBIGUOUS, Answer, Candidate
-from soscope.report.resolve.text import complaint
+from soscope.report.resolve import complaint
 
 
 def test_a_hundred_candidates_are_named_and_the_others_counted() -> None:

@@ -10,7 +10,7 @@ from soscope.model.call import DATA_BYTES, STACK_ITEM, Captured, Entry
 from soscope.model.image import ERROR_NONE, HOOKED, SLOT_JUMP_SLOT, TracedSlot
 from soscope.recording import format as form
 from soscope.recording.names import Programs
-from soscope.report.trace.callstacks import CallStacks
+from soscope.report.trace.adorned import CallStacks
 from soscope.report.trace.display import Display
 from soscope.wire import headers, layout
 

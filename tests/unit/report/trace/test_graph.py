@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from soscope.instruments.trace.summary import ImageEdge, SummaryRow, edges_of, inside
-from soscope.report.trace.graphsvg import picture
+from soscope.report.trace.graph import picture
 
 HOSTILE = "lib<script>&\"'\x1b[31m\udcff.so"
 

@@ -6,8 +6,7 @@ from __future__ import annotations
 import pytest
 
 from soscope.live.names.demangle import Demangler, NoDemangler
-from soscope.report.trace.display import Display
-from soscope.report.trace.names import FunctionNames
+from soscope.report.trace.display import Display, FunctionNames
 
 
 @pytest.fixture(autouse=True)

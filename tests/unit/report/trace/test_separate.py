@@ -11,7 +11,7 @@ from soscope.instruments.trace.listener import Listener
 from soscope.model.call import Event, Signal
 from soscope.prototypes import load
 from soscope.report.output import Output
-from soscope.report.trace.separate import SeparateListener
+from soscope.report.trace.adorned import SeparateListener
 from soscope.select.filter import compile_selection
 
 MANY = 4000  # lines: more than a pipe holds
