@@ -15,7 +15,7 @@ import pytest
 
 from soscope.cli.main import main
 from soscope.errors import UsageError
-from soscope.options.prof.what import parse_mode
+from soscope.verbs.prof.run import parse_mode
 from tests.support.files.elffiles import built, run
 from tests.support.machines.tools import need
 from tests.support.schemas.checked import (

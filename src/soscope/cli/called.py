@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.cli.main import Invocation, note
-from soscope.options.called import CalledOptions, parse
+from soscope.verbs.called import CalledOptions, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.cli.main import Invocation, note
-from soscope.options.check import parse
+from soscope.verbs.check import parse
 
 
 def run(invocation: Invocation) -> int:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.cli.main import Invocation
-from soscope.options.detach import parse
+from soscope.verbs.detach import parse
 
 
 def run(invocation: Invocation) -> int:

@@ -7,7 +7,7 @@ import os
 
 from soscope.cli.main import Invocation, note
 from soscope.errors import SoscopeError
-from soscope.options.explain import ExplainOptions, parse
+from soscope.verbs.explain import ExplainOptions, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # imported after the words were parsed

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from soscope.cli.main import Invocation, note
 from soscope.errors import RecordingError
-from soscope.options.export import parse
+from soscope.verbs.export import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from soscope.cli.wholefile import WholeFile
     from soscope.export.profiles import ExportSettings
     from soscope.instruments.trace.replay import Replay
-    from soscope.options.export import ExportOptions
+    from soscope.verbs.export import ExportOptions
+    from soscope.verbs.files import WholeFile
 
 
 def run(invocation: Invocation) -> int:
@@ -36,11 +36,11 @@ def run(invocation: Invocation) -> int:
 
 def _calls(options: ExportOptions) -> int:
     """Write single calls. Return the exit status."""
-    from soscope.cli.wholefile import WholeFile
     from soscope.export.profiles import CALL_FORMATS, WEIGHS_SAMPLES
     from soscope.instruments.trace.listener import stack_remarks
     from soscope.instruments.trace.replay import Replay
     from soscope.instruments.trace.settings import MODE_TRACE
+    from soscope.verbs.files import WholeFile
 
     replay = Replay(options.path)
     try:

@@ -7,8 +7,8 @@ import os
 
 from soscope.cli.main import Invocation, note
 from soscope.errors import SoscopeError
-from soscope.options.inject import names_process, parse
 from soscope.options.sweep import SweepOptions
+from soscope.verbs.inject import names_process, parse
 
 
 def run(invocation: Invocation) -> int:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.cli.main import Invocation, note
-from soscope.options.map import MapOptions, parse
+from soscope.verbs.map import MapOptions, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # imported after the words were parsed

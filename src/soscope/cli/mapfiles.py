@@ -15,9 +15,9 @@ from soscope.linker.collect import files_below, images_of, shortfall
 from soscope.linker.image import Image, Slot
 from soscope.model.call import printable
 from soscope.model.filemap import Symbol
-from soscope.options.map import MapOptions
 from soscope.report import mapfile as filemap
 from soscope.report.output import STDERR, STDOUT, Output
+from soscope.verbs.map import MapOptions
 
 _MANY = 20  # files from which on the progress is shown on a terminal
 _PERIOD = 0.1  # seconds between changes of that line

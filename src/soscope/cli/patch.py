@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.cli.main import Invocation
-from soscope.options.patch import parse
+from soscope.verbs.patch import parse
 
 
 def run(invocation: Invocation) -> int:

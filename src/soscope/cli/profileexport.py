@@ -12,8 +12,8 @@ from soscope.export.profiles import LINED_FORMATS, PROFILE_FORMATS, TIMED_FORMAT
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.prof.model import Profile
-    from soscope.options.export import ExportOptions
     from soscope.recording.reader import RecordingFile
+    from soscope.verbs.export import ExportOptions
 
 
 def export_profile(recording: RecordingFile, options: ExportOptions) -> int:
@@ -44,7 +44,7 @@ def _file(profile: Profile, options: ExportOptions) -> list[str]:
     """Write the one file of a format. Return notes."""
     from importlib import import_module
 
-    from soscope.cli.wholefile import WholeFile
+    from soscope.verbs.files import WholeFile
 
     with WholeFile(options.output, not_over=options.path) as file:
         if options.format == "json":
@@ -61,8 +61,8 @@ def _file(profile: Profile, options: ExportOptions) -> list[str]:
 
 def _gmon(profile: Profile, options: ExportOptions) -> list[str]:
     """Write two files for each image. Return notes, with the command to type."""
-    from soscope.cli.wholefile import WholeFile
     from soscope.export.gmon import export_files, gprof_line
+    from soscope.verbs.files import WholeFile
 
     if options.output == "-":
         raise UsageError("gmon is several files, and standard output is one")

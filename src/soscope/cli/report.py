@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from soscope.cli.main import Invocation, note
 from soscope.errors import UsageError
-from soscope.options.report import ReportOptions, parse
 from soscope.report.output import Form
+from soscope.verbs.report import ReportOptions, parse
 
 
 def run(invocation: Invocation) -> int:
@@ -14,7 +14,7 @@ def run(invocation: Invocation) -> int:
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
-    from soscope.cli.prof.foreign import is_foreign
+    from soscope.verbs.prof.reading import is_foreign
 
     if is_foreign(options.path):
         return _foreign(options)
@@ -114,7 +114,7 @@ def run(invocation: Invocation) -> int:
 
 def _foreign(options: ReportOptions) -> int:
     """Show a profile of gprof or LD_PROFILE. Return 0, or 1 if it was not written."""
-    from soscope.cli.prof.foreign import read_foreign, show
+    from soscope.verbs.prof.reading import read_foreign, show
 
     if options.of_calls:
         raise UsageError(f"{options.of_calls[0]}: {options.path} is a profile, without calls")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 
 from soscope.cli.main import Invocation, note
-from soscope.options.resolve import ResolveOptions, parse
+from soscope.verbs.resolve import ResolveOptions, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -92,7 +92,7 @@ def run(invocation: Invocation) -> int:
             listener = chosen(make(output))
         try:
             if options.settings.flight is not None:
-                from soscope.cli.flight import run_with_flights
+                from soscope.verbs.scratch import run_with_flights
 
                 outcome = run_with_flights(options, output, tell)
             elif options.prints and options.tables_calls:

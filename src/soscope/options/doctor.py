@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.display import DEBUG
 from soscope.options.process import FORMAT, JSON, pid_option
 from soscope.options.verb import Verb
 from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
 
 USAGE = "soscope doctor [options] [-p PID | FILE]"
 

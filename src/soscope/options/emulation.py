@@ -6,7 +6,7 @@ from __future__ import annotations
 from soscope.control.settings import AUTO, ENGINES, ENTRIES
 from soscope.errors import UsageError
 from soscope.options.remote import remote_option
-from soscope.options.table import LIST, VALUE, Option, Values
+from soscope.verbs.options import LIST, VALUE, Option, Values
 
 _GROUP = "programs of other architectures"
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.table import VALUE, Option, Values
 from soscope.report.output import FORMS, JSON, TEXT, Form
+from soscope.verbs.options import VALUE, Option, Values
 
 
 def format_option(group: str, *more: str) -> Option:

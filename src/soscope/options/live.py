@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.options.table import VALUE, Option
+from soscope.verbs.options import VALUE, Option
 
 AUTO, ALWAYS, NEVER = "auto", "always", "never"
 

@@ -11,7 +11,7 @@ from soscope.options.units import parse_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.options.table import Values
+    from soscope.verbs.options import Values
 
 _INDENT = "-n N indents nested calls; strace's -n: --json has addresses, no numbers of system calls"
 _ELEMENTS = "-A N shows N elements of arrays; strace's -A: -o -, and >> FILE of the shell"

@@ -7,7 +7,7 @@ import os
 from argparse import SUPPRESS, Action, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 
 from soscope.errors import UsageError
-from soscope.options.table import COUNT, FLAG, LIST, Option
+from soscope.verbs.options import COUNT, FLAG, LIST, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is slow to import

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.options.form import format_option
-from soscope.options.table import LIST, ONCE, Option, Values
 from soscope.options.units import parse_count
+from soscope.verbs.options import LIST, ONCE, Option, Values
 
 _MOST = 1 << 31  # range of pid_t
 

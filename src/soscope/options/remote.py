@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.table import ONCE, VALUE, Option
+from soscope.verbs.options import ONCE, VALUE, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.instruments.patch.spec import parse_replacement
-from soscope.options.table import LIST, Option
+from soscope.verbs.options import LIST, Option
 
 _GROUP = "what to replace"
 

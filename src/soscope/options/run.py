@@ -6,10 +6,10 @@ from __future__ import annotations
 from soscope.control.patch import Replacement
 from soscope.errors import UsageError
 from soscope.instruments.patch.spec import parse_callers
-from soscope.options.display import DEBUG
 from soscope.options.replace import ABOUT, CHECK, FROM, REPLACE
-from soscope.options.table import Option, Values
 from soscope.options.verb import CommandVerb
+from soscope.verbs.display import DEBUG
+from soscope.verbs.options import Option, Values
 from soscope.wire.patches import Caller
 
 USAGE = "soscope run --replace SYMBOL=LIB:FUNCTION... [options] [--] COMMAND [ARGUMENT...]"

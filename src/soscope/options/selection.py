@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.options.table import LIST, Option, Values
+from soscope.verbs.options import LIST, Option, Values
 
 
 def selection_options(

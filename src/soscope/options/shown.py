@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from soscope.options.form import format_option
-from soscope.options.table import VALUE, Option
 from soscope.options.units import parse_count
+from soscope.verbs.options import VALUE, Option
 
 HOW = "how to show it"
 

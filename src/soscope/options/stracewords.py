@@ -13,7 +13,7 @@ from soscope.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.options.table import Values
+    from soscope.verbs.options import Values
 
 _QUALIFIER = re.compile(r"([a-z][a-z-]*)=(.*)", re.DOTALL)
 # strace's classes of system calls, and soscope's sets.

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.table import FLAG, VALUE, Option, Values
 from soscope.options.units import parse_count
 from soscope.report.trace import tablesettings as names
 from soscope.report.trace.tablesettings import TableSettings
+from soscope.verbs.options import FLAG, VALUE, Option, Values
 
 _GROUP = "the table of -c"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.options import trace
-from soscope.options.table import LIST, ONCE, VALUE, Option, Values
 from soscope.options.units import parse_count, parse_duration
 from soscope.report.output import Form
+from soscope.verbs.options import LIST, ONCE, VALUE, Option, Values
 
 GROUP = "sweeping"
 

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from soscope.options.display import DEBUG
 from soscope.options.process import FORMAT, JSON, pid_option, the_pid
-from soscope.options.table import Option
 from soscope.options.verb import Verb
 from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.options import Option
 
 
 class TargetOptions:

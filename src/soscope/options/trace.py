@@ -9,14 +9,6 @@ from soscope.control import settings as session
 from soscope.errors import UsageError
 from soscope.instruments.trace import settings
 from soscope.instruments.trace.settings import TraceSettings
-from soscope.options.display import (
-    DEBUG,
-    DISPLAY,
-    PATHS,
-    PROTOTYPES,
-    display_from,
-    stacks_from,
-)
 from soscope.options.emulation import EMULATION, engine_from
 from soscope.options.filters import FILTERS, asked_of_calls, choice_from
 from soscope.options.live import LIVE
@@ -24,7 +16,6 @@ from soscope.options.otherwise import check_command
 from soscope.options.process import pids_option
 from soscope.options.selection import selection_options, understand
 from soscope.options.summary import SUMMARY, given, table_from
-from soscope.options.table import COUNT, LIST, VALUE, Option, Values, names
 from soscope.options.triggers import FLIGHT, ON_OFF, TOGGLE, flight_from
 from soscope.options.units import parse_duration, parse_size, size_text
 from soscope.options.verb import CommandVerb
@@ -32,6 +23,8 @@ from soscope.options.views import VIEWS, check_views, graph_option, is_graph
 from soscope.report.output import Form
 from soscope.report.trace.display import Display
 from soscope.report.trace.tablesettings import TableSettings
+from soscope.verbs.display import DEBUG, DISPLAY, PATHS, PROTOTYPES, display_from, stacks_from
+from soscope.verbs.options import COUNT, LIST, VALUE, Option, Values, names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.table import LIST, VALUE, Option, Values
 from soscope.options.units import parse_duration
+from soscope.verbs.options import LIST, VALUE, Option, Values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

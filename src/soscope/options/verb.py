@@ -7,7 +7,7 @@ Options may be at any place. If a verb runs a command, they end at the command.
 from __future__ import annotations
 
 from soscope.options.form import settle
-from soscope.options.table import Option, Values, joined, permuted, scan, unknown
+from soscope.verbs.options import Option, Values, joined, permuted, scan, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # argparse is only imported for help and mistakes

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.options.summary import SUMMARY
-from soscope.options.table import VALUE, Option, Values
+from soscope.verbs.options import VALUE, Option, Values
 
 _GROUP = "how to show them"
 _FOR_ALL = {"top"}  # options of the table that also apply to call paths and images

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from soscope.errors import UsageError
-from soscope.options.explain import parse
+from soscope.verbs.explain import parse
 
 
 def test_a_file_or_two() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from soscope.cli.main import VERBS
 from soscope.errors import UsageError
-from soscope.options.mem import report, run
 from soscope.report.output import FORMS
+from soscope.verbs.mem import report, run
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "markdown.md"
 WITHOUT = {"run", "export", "mem flame", "prof flame"}  # they print nothing but notes

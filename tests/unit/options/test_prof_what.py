@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from soscope.errors import UsageError
-from soscope.options.prof.what import parse_hz, parse_mode
+from soscope.verbs.prof.run import parse_hz, parse_mode
 
 
 @pytest.mark.parametrize(

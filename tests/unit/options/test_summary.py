@@ -6,8 +6,9 @@ from __future__ import annotations
 import pytest
 
 from soscope.errors import UsageError
-from soscope.options import report, trace
+from soscope.options import trace
 from soscope.options.summary import parse_column, parse_columns
+from soscope.verbs import report
 
 
 def test_all_of_them_arrive_in_both() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from soscope.errors import UsageError
 from soscope.options import trace
-from soscope.options.table import Values, joined, scan, split
+from soscope.verbs.options import Values, joined, scan, split
 
 WORDS = st.sampled_from(
     "-e -emalloc -malloc -c -cf -fe -T -tt -tTo -o out -o- - -- --json --json=x --from all "

@@ -6,8 +6,9 @@ from __future__ import annotations
 import pytest
 
 from soscope.errors import UsageError
-from soscope.options import report, trace
+from soscope.options import trace
 from soscope.options.parser import Help
+from soscope.verbs import report
 
 
 def test_options_come_first_and_the_command_after() -> None:

@@ -8,7 +8,8 @@ import signal
 import pytest
 
 from soscope.errors import UsageError
-from soscope.options import report, trace
+from soscope.options import trace
+from soscope.verbs import report
 
 
 def test_recording_is_off_at_first_where_something_can_switch_it_on() -> None:

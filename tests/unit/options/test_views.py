@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from soscope.errors import UsageError
-from soscope.options import report, trace
+from soscope.options import trace
+from soscope.verbs import report
 
 
 def test_a_graph_is_that_of_all_images_unless_somebody_says_which() -> None:

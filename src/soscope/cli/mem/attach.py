@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.cli.main import Invocation, note
-from soscope.options.mem.attach import MemAttachOptions, parse
+from soscope.verbs.mem.attach import MemAttachOptions, parse
 
 
 def run(invocation: Invocation) -> int:
@@ -42,7 +42,7 @@ def _record(options: MemAttachOptions, path: str) -> int:
     from soscope.cli.trace import end
     from soscope.inspect.memory import divide
     from soscope.instruments.mem.run import MemSettings, run_mem
-    from soscope.options.mem.run import COUNT
+    from soscope.verbs.mem.run import COUNT
 
     early = Early()
     settings = MemSettings(

@@ -24,7 +24,7 @@ def run(invocation: Invocation) -> int:
 
     # Imported late, as --help and usage errors do not need it.
     if _is_native(options):
-        from soscope.cli.mem.liveblocks import run_blocks
+        from soscope.verbs.mem.live import run_blocks
 
         return run_blocks(options)
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.cli.main import Invocation
-from soscope.options.mem.report import parse
+from soscope.verbs.mem.report import parse
 
 
 def run(invocation: Invocation) -> int:

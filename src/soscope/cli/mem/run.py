@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 
 from soscope.cli.main import Invocation, note
-from soscope.options.mem.run import COUNT, MemRunOptions, parse
 from soscope.proc.status import in_full
+from soscope.verbs.mem.run import COUNT, MemRunOptions, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

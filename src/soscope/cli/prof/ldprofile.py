@@ -13,7 +13,7 @@ def run(invocation: Invocation) -> int:
     invocation.debug |= options.debug
 
     # Imported late, as --help and usage errors do not need it.
-    from soscope.cli.prof.foreign import read_foreign, show
+    from soscope.verbs.prof.reading import read_foreign, show
 
     profile = read_foreign(options.path, options.image)
     is_written = show(profile, options.json, options.limit, options.output, not_over=options.path)

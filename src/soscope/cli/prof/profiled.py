@@ -7,8 +7,8 @@ import os
 
 from soscope.cli.main import note
 from soscope.instruments.prof.model import ProfSettings
-from soscope.options.prof.what import What
 from soscope.report.output import Form
+from soscope.verbs.prof.run import What
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from soscope.cli.prof.foreign import is_foreign, read_foreign
 from soscope.errors import UsageError
 from soscope.instruments.prof.model import Profile
 from soscope.instruments.prof.run import profile_of
 from soscope.options.prof.image import ProfFile
 from soscope.recording.reader import RecordingFile
+from soscope.verbs.prof.reading import is_foreign, read_foreign
 
 
 def profile_at(file: ProfFile, *, sample_lines: bool = True) -> Profile:

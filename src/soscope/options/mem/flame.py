@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from soscope.options.display import DEBUG
 from soscope.options.flamefile import OUTPUT, flame_file, is_page
 from soscope.options.verb import Verb
+from soscope.verbs.display import DEBUG
 
 USAGE = "soscope mem flame -o FILE REC"
 

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.display import DEBUG
 from soscope.options.mem.show import ShowOptions
 from soscope.options.process import pid_option
 from soscope.options.shown import FORMAT, JSON, LIMIT
-from soscope.options.table import ONCE, Option, Values
 from soscope.options.units import parse_duration
 from soscope.options.verb import Verb
+from soscope.verbs.display import DEBUG
+from soscope.verbs.options import ONCE, Option, Values
 
 _SECOND = 1_000_000_000
 _OLDER = 60 * _SECOND  # default age of blocks in a running process

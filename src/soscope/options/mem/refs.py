@@ -6,13 +6,13 @@ from __future__ import annotations
 import re
 
 from soscope.errors import UsageError
-from soscope.options.display import DEBUG
 from soscope.options.process import pid_option, the_pid
 from soscope.options.shown import FORMAT, JSON, LIMIT
-from soscope.options.table import ONCE, Option, Values
 from soscope.options.units import parse_count
 from soscope.options.verb import Verb
 from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.options import ONCE, Option, Values
 
 _SAMPLES = 10
 _WHERE = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::(?P<type>.+))?")

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.display import DEBUG
 from soscope.options.form import format_option
 from soscope.options.shown import FORMAT, HOW, JSON, LIMIT
-from soscope.options.table import VALUE, Option
 from soscope.options.verb import Verb
 from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.options import VALUE, Option
 
 STATS, TABLE = "stats", "table"
 WAYS = ("line", "type", "image", "thread", "time")

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.display import DEBUG
 from soscope.options.mem.leaks import FOR
 from soscope.options.process import pid_option, the_pid
 from soscope.options.shown import FORMAT, JSON, LIMIT
-from soscope.options.table import Option, Values
 from soscope.options.verb import Verb
 from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.options import Option, Values
 
 USAGE = "soscope mem snapshot -p PID [options]"
 

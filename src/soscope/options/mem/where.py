@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from soscope.options.display import DEBUG
 from soscope.options.process import FORMAT, JSON, pid_option, the_pid
-from soscope.options.table import ONCE, Option, Values
 from soscope.options.units import parse_duration
 from soscope.options.verb import Verb
 from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.options import ONCE, Option, Values
 
 USAGE = "soscope mem where [options] -p PID"
 

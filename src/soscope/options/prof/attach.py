@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-from soscope.options.display import DEBUG
 from soscope.options.process import FORMAT, JSON, pid_option, the_pid
-from soscope.options.prof.what import OPTIONS as WHAT
-from soscope.options.prof.what import What
-from soscope.options.recorded import OUTPUT, QUIET, check_form
-from soscope.options.table import ONCE, Option, Values
 from soscope.options.units import parse_duration
 from soscope.options.verb import Verb
 from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.options import ONCE, Option, Values
+from soscope.verbs.prof.run import OPTIONS as WHAT
+from soscope.verbs.prof.run import What
+from soscope.verbs.shown import OUTPUT, QUIET, check_form
 
 USAGE = "soscope prof attach [options] -p PID"
 

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from soscope.options.display import DEBUG
 from soscope.options.shown import FORMAT, JSON, LIMIT
-from soscope.options.table import Option, Values
 from soscope.options.verb import Verb
 from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.options import Option, Values
 
 USAGE = "soscope prof diff [options] A B"
 

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from soscope.instruments.prof.views import BY_FUNCTION, BY_THREAD
-from soscope.options.display import DEBUG
 from soscope.options.flamefile import OUTPUT, flame_file, is_page
 from soscope.options.prof.image import BIASES, IMAGE, ProfFile
-from soscope.options.table import VALUE, Option, Values
 from soscope.options.verb import Verb
+from soscope.verbs.display import DEBUG
+from soscope.verbs.options import VALUE, Option, Values
 
 USAGE = "soscope prof flame [options] -o FILE REC"
 

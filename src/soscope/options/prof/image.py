@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.table import VALUE, Option, Values
+from soscope.verbs.options import VALUE, Option, Values
 
 _GROUP = "profiles of gprof and LD_PROFILE"
 

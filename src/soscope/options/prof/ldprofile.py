@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from soscope.options.display import DEBUG
 from soscope.options.form import format_option
 from soscope.options.prof.image import IMAGE
-from soscope.options.table import VALUE, Option, Values
 from soscope.options.units import parse_count
 from soscope.options.verb import Verb
 from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.options import VALUE, Option, Values
 
 USAGE = "soscope prof ldprofile [options] FILE"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.instruments.prof.views import BY_FUNCTION, BY_IMAGE, BY_THREAD, GROUPS
-from soscope.options.display import DEBUG
 from soscope.options.prof.image import BIASES, IMAGE, ProfFile
 from soscope.options.shown import FORMAT, HOW, JSON, LIMIT
-from soscope.options.table import VALUE, Option, Values
 from soscope.options.verb import Verb
 from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.options import VALUE, Option, Values
 
 USAGE = "soscope prof report [options] REC"
 PERCENT = 0.5  # smaller parts of a tree are not shown

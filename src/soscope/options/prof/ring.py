@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from soscope.control import settings as session
 from soscope.errors import UsageError
-from soscope.options.table import VALUE, Option, Values
 from soscope.options.units import parse_size, size_text
+from soscope.verbs.options import VALUE, Option, Values
 
 _GROUP = "how"
 

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.display import DEBUG
 from soscope.options.form import format_option
-from soscope.options.prof.what import OPTIONS as WHAT
-from soscope.options.prof.what import What
-from soscope.options.recorded import OUTPUT, QUIET, WHERE, check_form
-from soscope.options.table import Option, Values
 from soscope.options.verb import CommandVerb
 from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.options import Option, Values
+from soscope.verbs.prof.run import OPTIONS as WHAT
+from soscope.verbs.prof.run import What
+from soscope.verbs.shown import OUTPUT, QUIET, WHERE, check_form
 
 USAGE = "soscope prof run [options] [--] COMMAND [ARGUMENT...]"
 

@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.display import DEBUG
 from soscope.options.process import FORMAT, JSON, pid_option, the_pid
 from soscope.options.remote import remote_option, sysroot_option, without_program
-from soscope.options.table import VALUE, Option, Values
 from soscope.options.units import parse_count
 from soscope.options.verb import Verb
 from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.options import VALUE, Option, Values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.entry.remote.packets import RemoteAddress
+
 
 USAGE = (
     "soscope resolve [options] -p PID QUERY…  or  soscope resolve --remote ADDRESS"

@@ -4,24 +4,25 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.display import DEBUG, DISPLAY, PATHS, PROTOTYPES, display_from
 from soscope.options.filters import FILTERS, choice_from
 from soscope.options.process import parse_pid
 from soscope.options.prof.image import BIASES, IMAGE
 from soscope.options.selection import selection_options, understand
 from soscope.options.summary import SUMMARY, given, table_from
-from soscope.options.table import LIST, VALUE, Option
 from soscope.options.triggers import LAST, ON_OFF
 from soscope.options.verb import Verb
 from soscope.options.views import VIEWS, check_views, is_graph
 from soscope.report.output import Form
 from soscope.report.trace.display import Display
 from soscope.report.trace.tablesettings import TableSettings
+from soscope.verbs.display import DEBUG, DISPLAY, PATHS, PROTOTYPES, display_from
+from soscope.verbs.options import LIST, VALUE, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.trace.choice import Choice
     from soscope.select.filter import Selection
+
 
 USAGE = "soscope report [options] FILE"
 

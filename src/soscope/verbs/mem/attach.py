@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.display import DEBUG
-from soscope.options.mem.run import AGGREGATE, BLOCKS, EXACT, FOLLOW, MODE, Mode
 from soscope.options.process import FORMAT, JSON, pid_option, the_pid
-from soscope.options.table import ONCE, VALUE, Option, Values
 from soscope.options.units import parse_duration
 from soscope.options.verb import Verb
 from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.mem.run import AGGREGATE, BLOCKS, EXACT, FOLLOW, MODE, Mode
+from soscope.verbs.options import ONCE, VALUE, Option, Values
 
 USAGE = "soscope mem attach -p PID [--blocks -o REC [options]]"
 

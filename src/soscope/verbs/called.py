@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.display import DEBUG
 from soscope.options.process import FORMAT, JSON
 from soscope.options.processes import parse_processes
-from soscope.options.table import LIST, VALUE, Option
 from soscope.options.units import parse_duration
 from soscope.options.verb import Verb
 from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.options import LIST, VALUE, Option
 
 USAGE = "soscope called [options] [IMAGE...] {-p PID | -- COMMAND [ARGUMENT...]}"
 

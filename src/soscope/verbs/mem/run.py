@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.display import DEBUG
-from soscope.options.recorded import OUTPUT, QUIET, check_form, follow_option
 from soscope.options.shown import FORMAT, JSON
-from soscope.options.table import VALUE, Option, Values
 from soscope.options.units import parse_size
 from soscope.options.verb import CommandVerb
 from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.options import VALUE, Option, Values
+from soscope.verbs.shown import OUTPUT, QUIET, check_form, follow_option
 
 EXACT, SAMPLE, COUNT = "exact", "sample", "count"
 _DEFAULT_SAMPLE = 512 << 10  # bytes

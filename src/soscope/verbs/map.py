@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.display import DEBUG
 from soscope.options.process import FORMAT, JSON, pid_option
 from soscope.options.remote import remote_option, sysroot_option, without_program
 from soscope.options.selection import selection_options
-from soscope.options.table import FLAG, VALUE, Option, Values
 from soscope.options.verb import Verb
 from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.options import FLAG, VALUE, Option, Values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.entry.remote.packets import RemoteAddress
+
 
 USAGE = (
     "soscope map [options] FILE…  or  soscope map [options] -p PID  or  soscope map [options]"

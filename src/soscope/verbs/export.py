@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.export.profiles import FORMATS, WEIGHTS, ExportSettings, format_of
-from soscope.options.display import DEBUG
-from soscope.options.table import VALUE, Option
 from soscope.options.units import parse_count
 from soscope.options.verb import Verb
+from soscope.verbs.display import DEBUG
+from soscope.verbs.options import VALUE, Option
 
 USAGE = "soscope export [options] -o OUT REC"
 

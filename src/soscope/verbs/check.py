@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from soscope.options.display import DEBUG
 from soscope.options.process import FORMAT, JSON
-from soscope.options.table import VALUE, Option, Values
 from soscope.options.verb import Verb
 from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.options import VALUE, Option, Values
 
 USAGE = "soscope check [options] FILE…"
 

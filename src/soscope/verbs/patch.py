@@ -6,12 +6,12 @@ from __future__ import annotations
 from soscope.control.patch import Replacement
 from soscope.errors import UsageError
 from soscope.instruments.patch.spec import parse_callers
-from soscope.options.display import DEBUG
 from soscope.options.process import FORMAT, JSON, pid_option, the_pid
 from soscope.options.replace import ABOUT, CHECK, FROM, REPLACE
-from soscope.options.table import Option
 from soscope.options.verb import Verb
 from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.options import Option
 from soscope.wire.patches import Caller
 
 USAGE = """\

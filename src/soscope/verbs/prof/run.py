@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.options.prof.ring import BUFFER, WHEN_FULL, check_ring
-from soscope.options.recorded import follow_option
-from soscope.options.table import LIST, VALUE, Option, Values
 from soscope.options.units import parse_count
+from soscope.verbs.options import LIST, VALUE, Option, Values
+from soscope.verbs.shown import follow_option
 
 QUIET, COUNT, SAMPLE, TIME, LOG = "quiet", "count", "sample", "time", "log"
 _INTERVAL = 64

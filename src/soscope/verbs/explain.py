@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.display import DEBUG
 from soscope.options.process import FORMAT, JSON, pid_option
-from soscope.options.table import VALUE, Option, Values
 from soscope.options.units import parse_count
 from soscope.options.verb import Verb
 from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.options import VALUE, Option, Values
 
 USAGE = (
     "soscope explain [options] FILE SYMBOL [OTHER-FILE]"

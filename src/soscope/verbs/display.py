@@ -6,10 +6,10 @@ from __future__ import annotations
 from soscope.errors import UsageError
 from soscope.options.form import format_option
 from soscope.options.otherwise import parse_elements, parse_indent
-from soscope.options.table import COUNT, LIST, VALUE, Option, Values
 from soscope.options.units import parse_count
 from soscope.options.views import is_graph
 from soscope.report.trace.display import COLOUR_AUTO, COLOURS, RESULT_COLUMN, TIME_EPOCH, Display
+from soscope.verbs.options import COUNT, LIST, VALUE, Option, Values
 
 _GROUP = "how to show them"
 _MOST_COLUMNS = 10_000

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.table import VALUE, Option
 from soscope.report.output import Form
+from soscope.verbs.options import VALUE, Option
 
 WHERE = "where to"
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from soscope.instruments.prof.names import ImageFunctions
     from soscope.report.output import Form
 
+
 _MAGIC = b"gmon"
 
 

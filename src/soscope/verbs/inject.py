@@ -7,15 +7,15 @@ from soscope.errors import UsageError
 from soscope.instruments.inject.instrument import InjectRule, parse_rule
 from soscope.instruments.trace.settings import TraceSettings
 from soscope.options import trace
-from soscope.options.display import display_from
 from soscope.options.form import format_option
 from soscope.options.process import pids_option
 from soscope.options.sweep import SWEEP_OPTIONS, SweepOptions, check_rest, sweep_options
-from soscope.options.table import COUNT, LIST, VALUE, Option, Values, names
 from soscope.options.units import parse_count, parse_duration
 from soscope.options.verb import CommandVerb
 from soscope.report.output import Form
 from soscope.report.trace.display import Display
+from soscope.verbs.display import display_from
+from soscope.verbs.options import COUNT, LIST, VALUE, Option, Values, names
 
 USAGE = """\
 soscope inject -e RULE... [options] {[--] COMMAND [ARGUMENT...] | -p PID}

@@ -11,9 +11,10 @@ from __future__ import annotations
 from soscope.errors import UsageError
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # typing and collections.abc are slow to import
+if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
+
 
 FLAG = "flag"  # given or not
 COUNT = "count"  # how often it is given

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from soscope.instruments.mem.live import LiveBlocks
     from soscope.options.mem.live import MemLiveOptions
 
+
 _NS = 1_000_000_000
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _LEAVING = 10  # seconds for the child to end by itself
