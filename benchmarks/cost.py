@@ -126,7 +126,7 @@ def outcome(self, target):
     return made
 
 Session._outcome = outcome
-from soscope.cli.main import start
+from soscope.verbs.main import start
 start()
 """
 

@@ -48,7 +48,7 @@ class Tools:
         source = os.path.join(TOP, "src")
         if spec is None or (spec.origin or "").startswith(source):
             lines.append(f"sys.path.insert(0, {source!r})")  # not installed: this checkout's
-        lines += ["from soscope.cli.main import start", "start()"]
+        lines += ["from soscope.verbs.main import start", "start()"]
         with open(script, "w", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
         return [sys.executable, script]

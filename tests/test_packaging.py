@@ -86,7 +86,7 @@ def test_a_wheel_without_agent_fits_every_system(pure: Path) -> None:
     assert pure.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(pure) as wheel:
         names = wheel.namelist()
-    assert {"soscope/cli/main.py", "soscope/py.typed", "soscope_mem/__init__.py"} <= set(names)
+    assert {"soscope/verbs/main.py", "soscope/py.typed", "soscope_mem/__init__.py"} <= set(names)
     assert "soscope_prof/__init__.py" in names
     assert "soscope/_agent/prototypes.bin" in names
     ruby = {"soscope/_agent/ruby/memprof.rb", "soscope/_agent/ruby/soscope_memprof.rb"}

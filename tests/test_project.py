@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import soscope
-from soscope.cli.main import VERBS, module_name
+from soscope.verbs.main import VERBS, module_name
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
 from tests.support.time.patience import limit
@@ -99,13 +99,13 @@ def test_the_version_is_the_same_everywhere() -> None:
 
 def test_the_command_is_the_entry_point() -> None:
     (entry,) = metadata.entry_points(group="console_scripts", name="soscope")
-    assert entry.value == "soscope.cli.main:start"
+    assert entry.value == "soscope.verbs.main:start"
     assert callable(entry.load())
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_option_is_documented(verb: str) -> None:
-    made = import_module(f"soscope.options.{module_name(verb)}").make_parser()
+    made = import_module(f"soscope.verbs.{module_name(verb)}").make_parser()
     page = (REPOSITORY / "docs" / "cli" / f"soscope-{verb.replace(' ', '-')}.md").read_text()
     listed = re.search(r"^## OPTIONS$(.*?)^## ", page, re.MULTILINE | re.DOTALL)
     assert listed is not None

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.cli.main import start
+from soscope.verbs.main import start
 
 if __name__ == "__main__":
     start()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from soscope.cli.main import main
+from soscope.verbs.main import main
 from tests.support.files.explaining import Explain
 from tests.support.schemas.checked import wrong_members
 from tests.support.schemas.explain import EXPLAIN

@@ -26,7 +26,7 @@ def call(self, function, *arguments, **words):
 
 made, Tracee.call = Tracee.call, call
 sys.argv[0] = "soscope"
-from soscope.cli.main import start
+from soscope.verbs.main import start
 start()
 """
 
@@ -68,7 +68,7 @@ def call(*arguments):
 made = getattr(of, name)
 setattr(of, name, call)
 sys.argv[:5] = ["soscope"]
-from soscope.cli.main import start
+from soscope.verbs.main import start
 start()
 """
 

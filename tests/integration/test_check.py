@@ -17,7 +17,7 @@ import pytest
 
 import soscope
 from soscope.binfmt.elf.filemap import ElfMap
-from soscope.cli.main import main
+from soscope.verbs.main import main
 from tests.support.files.elffiles import built
 from tests.support.machines.tools import need
 from tests.support.macho.machomade import made

@@ -60,7 +60,8 @@ def test_types_as_clang_writes_them(tmp_path: Path) -> None:
 def test_where_nothing_is_unknown_no_reader_is_imported() -> None:
     """Whoever starts a program waits for it: declarations and DWARF are read for few."""
     script = (
-        "import sys; from soscope.cli.main import main; main(['trace', '-q', '--', '/bin/true'])\n"
+        "import sys; from soscope.verbs.main import main\n"
+        "main(['trace', '-q', '--', '/bin/true'])\n"
         "assert 'soscope.instruments.trace.described' in sys.modules\n"
         "for reader in ('prototypes.parser', 'binfmt.dwarfentries'):\n"
         "    assert f'soscope.{reader}' not in sys.modules, reader"

@@ -132,7 +132,7 @@ def test_where_nobody_knows_them_no_reader_is_imported(tmp_path: Path) -> None:
     words = ["trace", "-q", *CHOICE, "--", str(tmp_path / "loader")]
     words += [str(tmp_path / "plugin.so"), "plugin_main"]
     script = (
-        f"import sys; from soscope.cli.main import main; main({words!r})\n"
+        f"import sys; from soscope.verbs.main import main; main({words!r})\n"
         "assert 'soscope.instruments.trace.described' in sys.modules\n"
         "for reader in ('prototypes.parser', 'binfmt.dwarfentries', "
         "'instruments.trace.debugfile'):\n"
@@ -146,7 +146,7 @@ def test_where_there_is_no_time_that_is_said(tmp_path: Path) -> None:
     built(tmp_path, "-g", "-g0")
     words = ["trace", *CHOICE, "--", str(tmp_path / "loader"), str(tmp_path / "plugin.so")]
     script = (
-        "from soscope.cli.main import main; from soscope.instruments.trace import described\n"
+        "from soscope.verbs.main import main; from soscope.instruments.trace import described\n"
         f"described._LATER = 1e-6; main({[*words, 'plugin_main']!r})\n"
     )
     done = run([sys.executable, "-c", script])

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from soscope.cli.main import main
 from soscope.inspect.check import emulate
+from soscope.verbs.main import main
 from tests.support.files.elffiles import built, run
 from tests.support.files.explaining import (
     BUILDS,

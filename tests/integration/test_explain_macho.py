@@ -10,7 +10,7 @@ import pytest
 from soscope.binfmt.macho.fat import slices
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.source import FileSource
-from soscope.cli.main import main
+from soscope.verbs.main import main
 from tests.support.files.explaining import (
     Explain,
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.cli.main import main
+from soscope.verbs.main import main
 from tests.support.files.explaining import (
     made,
 )

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 import soscope
-from soscope.cli.main import main
 from soscope.errors import AmbiguousError, FormatError, SoscopeError
+from soscope.verbs.main import main
 from tests.support.files.elffiles import built, nm, run
 from tests.support.machines.tools import need
 from tests.support.macho.machosmall import Small
@@ -384,7 +384,7 @@ def test_two_slots_of_one_symbol(tmp_path: Path) -> None:
 
 def test_nothing_heavy_is_imported() -> None:
     script = (
-        "import sys; from soscope.cli.main import main; main(['map', '/bin/ls'])\n"
+        "import sys; from soscope.verbs.main import main; main(['map', '/bin/ls'])\n"
         "assert not {'numpy', 'rich', 'json', 'dataclasses', 'subprocess'} & set(sys.modules)"
     )
     done = subprocess.run(

@@ -17,7 +17,7 @@ import soscope
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import BufferSource
-from soscope.cli.main import main
+from soscope.verbs.main import main
 from tests.support.files.elffiles import built
 from tests.support.schemas.checked import wrong_members
 from tests.support.schemas.filemap import FILE_MAP

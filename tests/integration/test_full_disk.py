@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.cli.main import VERBS
+from soscope.verbs.main import VERBS
 from tests.support.processes.launching import environment
 from tests.support.processes.run import soscope
 from tests.support.time.patience import limit

@@ -399,7 +399,7 @@ def test_twenty_launches_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("notes", [[], ["-q"]], ids=["notes", "quiet"])
 def test_a_trace_imports_no_heavy_module(tmp_path: Path, notes: list[str]) -> None:
     words = ["trace", "-c", *notes, "-o", str(tmp_path / "table"), need("true")]
-    found = imported(f"from soscope.cli.main import main; main({words!r})")
+    found = imported(f"from soscope.verbs.main import main; main({words!r})")
     assert "soscope.instruments.trace.run" in found
     heavy = {"argparse", "dataclasses", "enum", "json", "logging", "numpy", "re", "typing"}
     assert not (heavy | {"collections", "functools"}) & found

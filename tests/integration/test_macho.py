@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from soscope.cli.main import main
+from soscope.verbs.main import main
 from tests.support.macho import machoshapes as shapes
 from tests.support.macho import machowriter as writer
 from tests.support.macho.machomade import NAMES, made

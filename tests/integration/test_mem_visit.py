@@ -281,7 +281,7 @@ _IMPATIENT = """
 import sys
 from soscope.control import interpreter
 interpreter._WAITING = 0.5
-from soscope.cli.main import main
+from soscope.verbs.main import main
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -129,7 +129,7 @@ int main(void)
 # tracer blocks the signal of a thread that has stopped for a trap, and asks the thread to stop.
 LATE = """
 import os, sys
-from soscope.cli.main import main
+from soscope.verbs.main import main
 from soscope.control.native.engine import NativeEngine
 from soscope.entry import ptrace
 from soscope.proc.status import signal

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from soscope.cli.main import main
 from soscope.errors import UsageError
+from soscope.verbs.main import main
 from soscope.verbs.prof.run import parse_mode
 from tests.support.files.elffiles import built, run
 from tests.support.machines.tools import need

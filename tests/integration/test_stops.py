@@ -27,7 +27,7 @@ def stop_and_map(self, *arguments):
 
 map_, Install._map = Install._map, stop_and_map
 sys.argv[0] = "soscope"
-from soscope.cli.main import start
+from soscope.verbs.main import start
 start()
 """
 

@@ -23,7 +23,7 @@ from soscope.entry import ptrace
 def refused(tid, options):
     raise PermissionError(1, "Operation not permitted")
 ptrace.seize = refused
-from soscope.cli.main import main
+from soscope.verbs.main import main
 sys.exit(main())
 """
 
@@ -45,7 +45,7 @@ def has_stopped(self):
         self.pause()
         print("paused at the end", file=sys.stderr)
 Turnstile.has_stopped = has_stopped
-from soscope.cli.main import main
+from soscope.verbs.main import main
 sys.exit(main())
 """
 

@@ -13,10 +13,10 @@ import pytest
 from soscope.binfmt.macho.fat import embedded
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.source import BufferSource
-from soscope.cli.main import main
 from soscope.inspect.check.check import check
 from soscope.linker.image import Image
 from soscope.model.filemap import JUMP_TABLE
+from soscope.verbs.main import main
 from tests.support.macho import machofiles
 from tests.support.truth.machopeer import Compared, compare, compare_all
 from tests.support.truth.machorun import Runner

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of `soscope detach`."""
+"""`soscope detach`: remove what a killed soscope has left in a process."""
 
 from __future__ import annotations
 
-from soscope.options.target import TargetOptions, make_verb, parse_target
+from soscope.verbs.main import Invocation
+from soscope.verbs.verb import TargetOptions, make_verb, parse_target
 
 DESCRIPTION = """\
 A soscope that was killed leaves its hooks in the process that it traced; they cost little and do
@@ -25,3 +26,22 @@ make_parser = VERB.make_parser
 def parse(arguments: list[str]) -> TargetOptions:
     """Parse the words behind `soscope detach`. Raises UsageError, or SystemExit for help."""
     return parse_target(VERB, arguments)
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb. Return 0, or 1 if something could not be undone."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # Imported late, as --help and usage errors do not need it.
+    from soscope.control.detach import detach
+    from soscope.report.detach import document, text
+    from soscope.verbs.main import show
+
+    removed = detach(options.pid)
+    is_told = True
+    if not options.quiet:
+        is_told = show(options.json.shaped(document(removed)) if options.json else text(removed))
+    if not is_told or any(taken.left or taken.kept for _, taken in removed.agents):
+        return 1
+    return 0

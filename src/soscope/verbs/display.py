@@ -1,17 +1,301 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The display options, which `soscope trace` and `soscope report` share."""
+"""The display options: `soscope trace` and `soscope report` take the same."""
 
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.form import format_option
-from soscope.options.otherwise import parse_elements, parse_indent
-from soscope.options.units import parse_count
-from soscope.options.views import is_graph
+from soscope.report.trace import tablesettings as names
 from soscope.report.trace.display import COLOUR_AUTO, COLOURS, RESULT_COLUMN, TIME_EPOCH, Display
-from soscope.verbs.options import COUNT, LIST, VALUE, Option, Values
+from soscope.report.trace.tablesettings import TableSettings
+from soscope.verbs.options import (
+    COUNT,
+    FLAG,
+    LIST,
+    VALUE,
+    Option,
+    Values,
+    format_option,
+    parse_count,
+)
 
-_GROUP = "how to show them"
+# Letters that mean something else in strace, recognised by the word behind them.
+#
+# `-n` and `-A` take a word here and none in strace; `-b` and `-S` take none here and one in strace.
+
+_INDENT = "-n N indents nested calls; strace's -n: --json has addresses, no numbers of system calls"
+_ELEMENTS = "-A N shows N elements of arrays; strace's -A: -o -, and >> FILE of the shell"
+_DETACH = "strace's -b execve: without -f, a process that executes another program is let go of"
+_SORT = "strace's -S of -c is --sort KEY; -S shows functions that are system calls, too"
+# The sort orders of strace. None of these words is a program that users trace.
+_SORTED_BY = frozenset(
+    """avg-time calls count errors error max-time min-time name none nothing syscall syscall-name
+    time-avg time-max time-min time-total total total-time""".split()
+)
+
+
+def parse_indent(text: str) -> int:
+    """Return the number of -n. Raises UsageError."""
+    return _count(text, _INDENT)
+
+
+def parse_elements(text: str) -> int:
+    """Return the number of -A. Raises UsageError."""
+    return _count(text, _ELEMENTS)
+
+
+def _count(text: str, hint: str) -> int:
+    try:
+        return parse_count(text)
+    except UsageError as error:
+        raise UsageError(error.message, hint=hint, slug="number") from None
+
+
+def check_command(values: Values, command: list[str]) -> None:
+    """Refuse a command that is strace's word for -b or -S, unless such a program exists."""
+    word = command[0] if command else ""
+    if values.no_signals and word == "execve":
+        option, hint = "-b", _DETACH
+    elif values.system_calls and word in _SORTED_BY:
+        option, hint = "-S", _SORT
+    else:
+        return
+    from shutil import which
+
+    if which(word) is None:
+        raise UsageError(f"{option} takes no word, and no program is called '{word}'", hint=hint)
+
+
+# The options of the table of `-c`, which `soscope trace` and `soscope report` share.
+
+_GROUP = "the table of -c"
+
+
+def parse_column(word: str) -> str:
+    """Return the column that a word denotes. Raises UsageError."""
+    name = names.ALIASES.get(word.lower(), word.lower())
+    if name not in names.COLUMNS:
+        raise UsageError(
+            f"'{word}' is no column of the table", hint=f"there are {', '.join(names.COLUMNS)}"
+        )
+    return name
+
+
+def parse_columns(words: str) -> tuple[str, ...]:
+    """Return the columns of a list of words separated by commas. Raises UsageError."""
+    columns = tuple(parse_column(word.strip()) for word in words.split(","))
+    for column in columns:
+        if columns.count(column) > 1:
+            raise UsageError(f"the column {column} is named twice")
+    return columns
+
+
+def _parse_top(word: str) -> int:
+    """Return a number of rows. Raises UsageError."""
+    count = parse_count(word)
+    if not count:
+        raise UsageError("0 is not a number of rows")
+    return count
+
+
+SUMMARY = [
+    Option(
+        "--sort",
+        dest="sort",
+        kind=VALUE,
+        metavar="KEY",
+        convert=parse_column,
+        group=_GROUP,
+        help="order of the rows: seconds (usual), total, calls, errors, min, max, name, …",
+    ),
+    Option(
+        "--by",
+        dest="by",
+        kind=VALUE,
+        metavar="WHAT",
+        choices=names.GROUPS,
+        group=_GROUP,
+        help="a row for each symbol, image that is called, or caller and symbol",
+    ),
+    Option(
+        "-U",
+        "--columns",
+        dest="columns",
+        kind=VALUE,
+        metavar="COLUMNS",
+        default=(),
+        convert=parse_columns,
+        group=_GROUP,
+        help="these columns in this order: -U calls,p99,name",
+    ),
+    Option(
+        "--top",
+        dest="top",
+        kind=VALUE,
+        metavar="N",
+        convert=_parse_top,
+        group=_GROUP,
+        help="the first N rows, and one for the rest",
+    ),
+    Option(
+        "--inclusive",
+        dest="inclusive",
+        kind=FLAG,
+        group=_GROUP,
+        help="times with those of nested calls, as ltrace has them",
+    ),
+    Option(
+        "--histogram",
+        dest="histogram",
+        kind=FLAG,
+        group=_GROUP,
+        help="how many calls took how long, and percentiles",
+    ),
+]
+
+
+# Grouping -> columns that it adds up over, and that the table does not have.
+_LACKS = {
+    names.BY_SYMBOL: (names.CALLER, names.CALLEE),
+    names.BY_IMAGE: (names.CALLER,),
+    names.BY_CALLER: (names.CALLEE,),
+}
+
+
+def table_from(values: Values) -> TableSettings:
+    """Return the settings of the table. Raises UsageError."""
+    by = values.by or ""
+    columns, sort = values.columns, values.sort or ""
+    for name in (*columns, sort):
+        if name in _LACKS.get(by, ()):
+            raise UsageError(
+                f"--by {by}: a row is of calls with several of the column {name}",
+                hint="without --by, -U caller,callee,name has a row for each of them",
+            )
+    if by == names.BY_IMAGE:  # the name of a row is the image
+        columns = tuple(dict.fromkeys(map(_of_image, columns)))
+        sort = _of_image(sort)
+    return TableSettings(
+        sort=sort,
+        by=by,
+        columns=columns,
+        top=values.top,
+        inclusive=values.inclusive,
+        histogram=values.histogram,
+        tree=values.tree and values.summary,
+        graph=bool(values.graph or values.svg is not None),
+        is_drawn_alone=not values.graph and values.svg is not None,
+    )
+
+
+def _of_image(column: str) -> str:
+    return names.CALLEE if column == names.NAME else column
+
+
+def given(values: Values) -> str | None:
+    """Return the first option of the table that was given, None if none was."""
+    for option in SUMMARY:
+        if option.dest == "top" and values.json.is_markdown:
+            continue  # on a page, `top` is about its lists
+        if getattr(values, option.dest) != option.default:
+            return option.flags[-1]
+    return None
+
+
+# The options for other forms of a trace than lines, for `soscope trace` and `report`.
+
+_GROUP_VIEWS = "how to show them"
+_FOR_ALL = {"top"}  # options of the table that also apply to call paths and images
+
+VIEWS = [
+    Option(
+        "--tree",
+        dest="tree",
+        group=_GROUP_VIEWS,
+        help="calls inside of calls, each with its time; with -c: sums for each way to a call",
+    ),
+    Option(
+        "--graph",
+        dest="graph",
+        group=_GROUP_VIEWS,
+        rivals="mode",
+        help="at the end: which image calls which, how often and for how long",
+    ),
+    Option(
+        "--svg",
+        dest="svg",
+        kind=VALUE,
+        metavar="FILE",
+        group=_GROUP_VIEWS,
+        help="that graph as a picture; without --graph, no text of it",
+    ),
+]
+
+
+def check_views(values: Values) -> None:
+    """Raise UsageError for forms that cannot be combined."""
+    _check_graph(values)
+    if not values.tree:
+        return
+    if getattr(values, "count_only", False):
+        raise UsageError(
+            "--tree and --count-only: counters do not know what a call is inside of",
+            hint="--tree -c for sums by way",
+        )
+    is_summed = values.summary
+    if values.json.is_markdown and not is_summed:
+        raise UsageError(
+            "--tree and --format md: a page has sums, and not each call",
+            hint="--tree for the calls, --tree -c --format md for sums by way",
+        )
+    if values.json and not is_summed:
+        raise UsageError(
+            "--tree and --json: an object of JSON Lines says its depth as it is",
+            hint="--json for the calls, --tree -c --json for sums by way",
+        )
+    if is_summed:
+        _check_table(values, "rows of --tree -c are ways, the longest time first")
+
+
+def _check_graph(values: Values) -> None:
+    """Raise UsageError for options that cannot be combined with a graph.
+
+    A graph is made from the same data as a table.
+    """
+    if not is_graph(values):
+        return
+    for option in ("summary", "both", "count_only", "entry_only", "tree"):
+        if getattr(values, option, False):
+            raise UsageError(
+                f"{graph_option(values)} is a view of its own",
+                hint="--record FILE, then each of them by soscope report",
+            )
+    _check_table(values, "rows of --graph are pairs of images, the most time of their own first")
+
+
+def is_graph(values: Values) -> bool:
+    """Return whether the graph was asked for, as text or as a picture."""
+    return bool(graph_option(values))
+
+
+def graph_option(values: Values) -> str:
+    """Return the option that asks for a graph, "" if there is none."""
+    if values.graph:
+        return "--graph"
+    return "" if values.svg is None else "--svg"
+
+
+def _check_table(values: Values, why: str) -> None:
+    for option in SUMMARY:
+        if getattr(values, option.dest) != option.default and option.dest not in _FOR_ALL:
+            raise UsageError(
+                f"{option.flags[-1]}: {why}",
+                hint="--top N shows N of them; -c alone is a table",
+            )
+
+
+# The display options, which `soscope trace` and `soscope report` share.
+
+_GROUP_DISPLAY = "how to show them"
 _MOST_COLUMNS = 10_000
 MOST_FRAMES = 64  # native frames, and as many of an interpreter
 
@@ -21,21 +305,21 @@ DISPLAY = [
         "--time",
         dest="time",
         kind=COUNT,
-        group=_GROUP,
+        group=_GROUP_DISPLAY,
         help="begin lines with the time; -tt: with microseconds; -ttt: as seconds since 1970",
     ),
     Option(
         "-r",
         "--relative",
         dest="relative",
-        group=_GROUP,
+        group=_GROUP_DISPLAY,
         help="begin lines with the time since the one before",
     ),
     Option(
         "-T",
         "--durations",
         dest="durations",
-        group=_GROUP,
+        group=_GROUP_DISPLAY,
         help="end lines with the time in the call",
     ),
     Option(
@@ -46,13 +330,13 @@ DISPLAY = [
         metavar="N",
         default=32,
         convert=parse_count,
-        group=_GROUP,
+        group=_GROUP_DISPLAY,
         help="bytes of a string to show (32)",
     ),
     Option(
         "--no-demangle",
         dest="no_demangle",
-        group=_GROUP,
+        group=_GROUP_DISPLAY,
         help="names of C++ as they are linked",
     ),
     Option(
@@ -62,7 +346,7 @@ DISPLAY = [
         kind=VALUE,
         metavar="N",
         convert=parse_elements,
-        group=_GROUP,
+        group=_GROUP_DISPLAY,
         help="elements of an array to show (all that were kept)",
     ),
     Option(
@@ -73,7 +357,7 @@ DISPLAY = [
         metavar="N",
         default=0,
         convert=parse_indent,
-        group=_GROUP,
+        group=_GROUP_DISPLAY,
         help="indent by N columns for each call that a call is inside of",
     ),
     Option(
@@ -83,21 +367,21 @@ DISPLAY = [
         kind=VALUE,
         metavar="COLUMN",
         convert=parse_count,
-        group=_GROUP,
+        group=_GROUP_DISPLAY,
         help=f"where the equals sign stands ({RESULT_COLUMN})",
     ),
     Option(
         "-i",
         "--instruction-pointer",
         dest="places",
-        group=_GROUP,
+        group=_GROUP_DISPLAY,
         help="begin lines with where the call returns to: [image+0x1234]",
     ),
     Option(
         "-k",
         "--stack-traces",
         dest="has_stacks",
-        group=_GROUP,
+        group=_GROUP_DISPLAY,
         help="below each line, the stack of the call: native, Python's and Ruby's frames",
     ),
     Option(
@@ -106,7 +390,7 @@ DISPLAY = [
         kind=VALUE,
         metavar="N",
         convert=parse_count,
-        group=_GROUP,
+        group=_GROUP_DISPLAY,
         help=f"frames of a stack at most, with -k ({MOST_FRAMES})",
     ),
     Option(
@@ -116,24 +400,29 @@ DISPLAY = [
         metavar="WHEN",
         default=COLOUR_AUTO,
         choices=COLOURS,
-        group=_GROUP,
+        group=_GROUP_DISPLAY,
         help="colours: auto (on a terminal, without NO_COLOR), always, never",
     ),
     Option(
         "--json",
         dest="json",
-        group=_GROUP,
+        group=_GROUP_DISPLAY,
         help="JSON Lines, one for each event; with -c one document",
     ),
-    format_option(_GROUP),
+    format_option(_GROUP_DISPLAY),
     Option(
-        "-q", "--quiet", dest="quiet", group=_GROUP, rivals="volume", help="no notes at the end"
+        "-q",
+        "--quiet",
+        dest="quiet",
+        group=_GROUP_DISPLAY,
+        rivals="volume",
+        help="no notes at the end",
     ),
     Option(
         "-v",
         "--verbose",
         dest="verbose",
-        group=_GROUP,
+        group=_GROUP_DISPLAY,
         rivals="volume",
         help="more notes at the end",
     ),
@@ -154,7 +443,7 @@ PATHS = Option(
     "--decode-fds",
     dest="show_paths",
     kind=COUNT,
-    group=_GROUP,
+    group=_GROUP_DISPLAY,
     help="what descriptors are of: 3</etc/hostname>",
 )
 

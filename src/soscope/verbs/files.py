@@ -1,18 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file that holds either everything that was written, or its previous content."""
+"""Files that verbs write: recordings that nobody keeps, flame graphs, all of a file or nothing."""
 
 from __future__ import annotations
 
 import os
 import stat
 
-from soscope.errors import SoscopeError, UsageError
+from soscope.errors import RecordingError, SoscopeError, UsageError
 from soscope.recording.userfile import end_of_links, open_to_write
+from soscope.report.output import Output
+from soscope.verbs.main import finish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
 
+
+# Writes a flame graph to a file.
+
+
+def write_flame(text: str, path: str, recording: str) -> bool:
+    """Write a picture or a page. Return whether all of it was written.
+
+    Raises UsageError if the file is the recording itself, and SoscopeError if it cannot be
+    opened.
+    """
+    if os.path.exists(path) and os.path.samefile(path, recording):
+        raise UsageError("-o names the recording itself")
+    output = Output.open(path)
+    output.write(text)
+    return finish(output)
+
+
+# An unlinked file for a recording that is not kept.
+
+
+def nameless() -> int:
+    """Return a file that is deleted when it is closed, however that happens.
+
+    If no folder takes files (a read-only file system), the file is in memory. Raises
+    RecordingError if there is no room for it.
+    """
+    import tempfile
+
+    try:
+        folder = tempfile.gettempdir()
+    except FileNotFoundError:
+        return os.memfd_create("soscope-recording")
+    try:
+        return os.open(folder, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
+    except OSError:
+        pass  # the file system does not support O_TMPFILE
+    try:
+        descriptor, name = tempfile.mkstemp(prefix="soscope-")
+        os.unlink(name)
+    except OSError as error:
+        reason = (error.strerror or "").lower()
+        raise RecordingError(
+            f"cannot make a file in '{folder}': {reason}", errno=error.errno, hint="-o names one"
+        ) from error
+    return descriptor
+
+
+# A file that holds either everything that was written, or its previous content.
 
 _STDOUT = 1
 

@@ -1,21 +1,186 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of `soscope inject`: rules, and options of every trace."""
+"""`soscope inject`: have calls into shared libraries fail; `--sweep` says what comes of that."""
 
 from __future__ import annotations
 
-from soscope.errors import UsageError
+import os
+import signal
+
+from soscope.errors import SoscopeError, UsageError
 from soscope.instruments.inject.instrument import InjectRule, parse_rule
 from soscope.instruments.trace.settings import TraceSettings
-from soscope.options import trace
-from soscope.options.form import format_option
-from soscope.options.process import pids_option
-from soscope.options.sweep import SWEEP_OPTIONS, SweepOptions, check_rest, sweep_options
-from soscope.options.units import parse_count, parse_duration
-from soscope.options.verb import CommandVerb
 from soscope.report.output import Form
 from soscope.report.trace.display import Display
+from soscope.verbs import trace
 from soscope.verbs.display import display_from
-from soscope.verbs.options import COUNT, LIST, VALUE, Option, Values, names
+from soscope.verbs.main import Invocation, note
+from soscope.verbs.options import (
+    COUNT,
+    LIST,
+    ONCE,
+    VALUE,
+    Option,
+    Values,
+    format_option,
+    names,
+    parse_count,
+    parse_duration,
+    pids_option,
+)
+from soscope.verbs.verb import CommandVerb
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+
+# The options of `soscope inject --sweep`, which are rows of inject's table.
+
+GROUP = "sweeping"
+
+_WITHOUT = {  # options that a sweep does not use: dest -> option
+    "rules": "-e",
+    "pids": "-p",
+    "seed": "--seed",
+    "duration": "--duration",
+    "time": "-t",
+    "durations": "-T",
+    "string_limit": "-s",
+    "relative": "-r",
+    "elements": "-A",
+    "indent": "-n",
+    "column": "-a",
+    "places": "-i",
+    "colour": "--color",
+    "record": "--record",
+    "buffer": "--buffer",
+    "limit": "--limit",
+    "when_full": "--when-full",
+}
+_ALONE = {"callers": "--from", "test": "--test", "jobs": "-j", "timeout": "--timeout"}
+
+
+def _jobs(text: str) -> int:
+    jobs = parse_count(text)
+    if not 0 < jobs <= 1024:
+        raise UsageError(f"'{text}' is no possible number of runs", hint="1 to 1024")
+    return jobs
+
+
+def _functions(text: str) -> str:
+    if ":" in text or "=" in text:
+        raise UsageError(
+            f"'{text}' is not names of functions", hint="names or globs, separated by commas"
+        )
+    return text
+
+
+def _callers(text: str) -> str:
+    if not text or ":" in text:
+        raise UsageError(f"'{text}' is no pattern of an image", hint="? stands for a colon")
+    return text
+
+
+SWEEP_OPTIONS = [
+    Option(
+        "--sweep",
+        dest="sweep",
+        kind=ONCE,
+        metavar="SET",
+        convert=_functions,
+        group=GROUP,
+        help="fail each call site of these functions once, in a run of its own",
+    ),
+    Option(
+        "--from",
+        dest="callers",
+        kind=LIST,
+        metavar="IMAGE",
+        convert=_callers,
+        group=GROUP,
+        help="call sites in this image alone (repeatable): a name, a glob, a path, MAIN",
+    ),
+    Option(
+        "--test",
+        dest="test",
+        kind=VALUE,
+        metavar="SHELL",
+        group=GROUP,
+        help="status 0 says that the output, its standard input, is right",
+    ),
+    Option(
+        "-j",
+        "--jobs",
+        dest="jobs",
+        kind=VALUE,
+        metavar="N",
+        convert=_jobs,
+        group=GROUP,
+        help="runs at a time (the number of processors)",
+    ),
+    Option(
+        "--timeout",
+        dest="timeout",
+        kind=VALUE,
+        metavar="TIME",
+        convert=parse_duration,
+        group=GROUP,
+        help="what takes longer hangs (ten times the first run, at least 5s)",
+    ),
+]
+
+
+class SweepOptions:
+    """The parsed options of `soscope inject --sweep`. `timeout` is in seconds."""
+
+    __slots__ = (
+        "callers",
+        "command",
+        "debug",
+        "follow",
+        "functions",
+        "jobs",
+        "json",
+        "output",
+        "quiet",
+        "test",
+        "timeout",
+        "verbose",
+    )
+
+    def __init__(self, values: Values, command: list[str]) -> None:
+        self.command = command
+        self.functions: list[str] = values.sweep.split(",")
+        self.callers: list[str] = values.callers
+        self.follow = bool(values.follow)
+        self.test: str | None = values.test
+        self.jobs: int | None = values.jobs
+        self.timeout: float | None = values.timeout / 1e9 if values.timeout else None
+        self.json: Form = values.json
+        self.output: str | None = values.output
+        self.quiet: bool = values.quiet
+        self.verbose: bool = values.verbose
+        self.debug: bool = values.debug
+
+
+def check_rest(options: list[Option], values: Values) -> None:
+    """Refuse options of a sweep without a sweep, and of a trace with one. Raises UsageError."""
+    defaults = Values(options)
+    refused = _ALONE if values.sweep is None else _WITHOUT
+    for dest, name in refused.items():
+        if getattr(values, dest) != getattr(defaults, dest):
+            if values.sweep is None:
+                raise UsageError(f"{name} is for a sweep", hint="--sweep SET names its functions")
+            raise UsageError(f"{name} does not go together with --sweep")
+
+
+def sweep_options(values: Values, command: list[str], *, usage: str) -> SweepOptions:
+    """Return the options of a sweep. Raises UsageError."""
+    trace.check_target([], command, usage=usage)
+    return SweepOptions(values, command)
+
+
+# The options of `soscope inject`: rules, and options of every trace.
 
 USAGE = """\
 soscope inject -e RULE... [options] {[--] COMMAND [ARGUMENT...] | -p PID}
@@ -211,3 +376,121 @@ def parse(arguments: list[str]) -> InjectOptions | SweepOptions:
 def names_process(arguments: list[str]) -> bool:
     """Return whether words, which may be wrong, are about a process and not a command."""
     return names(OPTIONS, arguments, _PID)
+
+
+# `soscope inject`: run a command, let calls into shared libraries fail, and show those.
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb. Return the command's exit status, or die of its signal."""
+    try:
+        options = parse(invocation.words)
+    except SoscopeError:
+        invocation.wraps = not names_process(invocation.words)
+        raise
+    if isinstance(options, SweepOptions):
+        return sweep(options, invocation)
+    settings = options.trace
+    settings.debug |= invocation.debug
+    invocation.debug = settings.debug
+    invocation.wraps = not settings.pids
+
+    # Imported late, as --help and usage errors do not need it.
+    from soscope.instruments.inject.instrument import InjectInstrument
+    from soscope.instruments.trace.listener import Listener
+    from soscope.instruments.trace.run import run_trace
+    from soscope.report.output import Output
+    from soscope.report.trace import json
+    from soscope.verbs.main import Early
+    from soscope.verbs.trace import end, say_notes
+
+    seed = options.seed
+    if seed is None:
+        seed = int.from_bytes(os.urandom(4), "little")
+    inject = InjectInstrument(
+        options.rules,
+        seed,
+        follow=settings.follow,
+        string_limit=settings.string_limit,
+        files=settings.prototypes,
+    )
+    early = Early()
+    output = Output.open(options.output)
+    listener = Listener()
+    if options.prints:
+        listener = json.make(output, options.display, inject.summary, form=options.json)
+    try:
+        tell = None if options.display.quiet else early
+        outcome = run_trace(settings, listener, output, tell, inject)
+    finally:
+        output.close()
+    if not output.is_given_up:
+        early.finish()
+        say_notes(outcome, [output], options.display)
+        if not options.display.quiet:
+            for line in (*json.rule_notes(inject.summary()), *inject.notes()):
+                note(line)
+    return end(outcome)
+
+
+# `soscope inject --sweep`: report how a command copes with failures.
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+class _Ends:
+    """Turns signals that ask soscope to end into KeyboardInterrupt, only the first one.
+
+    `number` is that signal, 0 if there was none.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        for number in _ENDING:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._take)
+
+    def _take(self, number: int, _: FrameType | None) -> None:
+        if not self.number:
+            self.number = number
+            raise KeyboardInterrupt
+
+
+def sweep(options: SweepOptions, invocation: Invocation) -> int:
+    """Run the sweep. Return 0, or 1 if there was a crash, a hang or wrong output."""
+    from soscope.instruments.inject.sweep.sweep import Sweep, SweepSettings
+    from soscope.report import inject
+    from soscope.report.output import STDOUT, Output
+    from soscope.verbs.main import die, finish
+
+    invocation.debug |= options.debug
+    invocation.wraps = True
+    work = Sweep(
+        SweepSettings(
+            options.command,
+            options.functions,
+            callers=options.callers,
+            follow=options.follow,
+            test=options.test,
+            jobs=options.jobs,
+            timeout=options.timeout,
+        )
+    )
+    output = Output.open(options.output, STDOUT)
+    ends = _Ends()
+    result = work.run()
+    if result.sites or not result.is_cut:
+        output.write(
+            inject.document(result, options.json)
+            if options.json
+            else inject.text(result, every=options.verbose)
+        )
+    is_told = finish(output)
+    if not options.quiet:
+        for line in inject.notes(result):
+            note(line)
+    if result.is_cut:
+        return die(ends.number or signal.SIGINT)
+    if result.failed:
+        return 125
+    return 1 if result.has_faults or not is_told else 0

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options as rows of a table, and a fast way to read well-formed words.
-
-There are two parsers for the same rows: `scan` here, which takes what getopt would take, and the
-argparse of `parser.py`, which has the help and the messages for all mistakes. argparse alone
-would not do: it takes a quarter of soscope's start, and refuses `-e -malloc`.
-"""
+"""Options as rows of a table, a quick way to read words by it, and rows that many verbs have."""
 
 from __future__ import annotations
 
-from soscope.errors import UsageError
+from soscope.errors import AmbiguousError, NoSuchProcess, UsageError
+from soscope.report.output import FORMS, TEXT, Form
+from soscope.report.output import JSON as JSON_FORM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+
+# Options as rows of a table, and a fast way to read well-formed words.
+#
+# There are two parsers for the same rows: `scan` here, which takes what getopt would take, and the
+# argparse of `parser.py`, which has the help and the messages for all mistakes. argparse alone
+# would not do: it takes a quarter of soscope's start, and refuses `-e -malloc`.
 
 FLAG = "flag"  # given or not
 COUNT = "count"  # how often it is given
@@ -237,3 +240,267 @@ def _pieces(options: list[Option], words: list[str]) -> Iterator[tuple[list[str]
             piece += words[at : at + 1]
             at += 1
         yield [flag for flag, _ in flags], piece
+
+
+# `--format`, of all verbs that report something, and its short form `--json`.
+
+
+def format_option(group: str, *more: str) -> Option:
+    """Return the option. `more` are forms that only this verb has."""
+    names = (*FORMS, *more)
+    return Option(
+        "--format",
+        dest="form",
+        kind=VALUE,
+        metavar="|".join(names),
+        choices=names,
+        group=group,
+        help="md: Markdown, one fact a line; --json is --format json",
+    )
+
+
+def settle(values: Values) -> None:
+    """Set `values.json` to the form that --json and --format ask for together.
+
+    `values.form` stays the value of --format, TEXT if it was not given. Raises UsageError.
+    """
+    if not hasattr(values, "form"):
+        return
+    if values.json and values.form not in (None, JSON_FORM):
+        raise UsageError(f"--json and --format {values.form} are two forms")
+    if values.form is None:
+        values.form = JSON_FORM if values.json else TEXT
+    form = Form(values.form if values.form in FORMS else TEXT, getattr(values, "top", None))
+    if form.is_markdown and hasattr(values, "rows"):
+        form.most, values.rows = values.rows, None  # a page shows the sum of the other rows
+    values.json = form
+
+
+# The option for the line of progress of a trace.
+
+AUTO, ALWAYS, NEVER = "auto", "always", "never"
+
+LIVE = Option(
+    "--live",
+    dest="live",
+    kind=VALUE,
+    metavar="WHEN",
+    default=AUTO,
+    choices=(AUTO, ALWAYS, NEVER),
+    group="how to show them",
+    help="a line on the terminal while nothing else is printed: auto, always, never",
+)
+
+
+# The options that choose slots or calls: by symbol, by calling image, by called image.
+
+
+def selection_options(
+    group: str, *, select: str, from_: str, to: str
+) -> tuple[Option, Option, Option]:
+    """Return -e, --from and -l, with the given help texts."""
+    return (
+        Option(
+            "-e",
+            "--select",
+            dest="select",
+            kind=LIST,
+            metavar="EXPR",
+            group=group,
+            help=select,
+        ),
+        Option("--from", dest="from_", kind=LIST, metavar="IMAGE", group=group, help=from_),
+        Option(
+            "-l",
+            "--to",
+            dest="to",
+            kind=LIST,
+            metavar="IMAGE",
+            group=group,
+            help=to,
+        ),
+    )
+
+
+def understand(values: Values) -> None:
+    """Replace arguments of -e in strace's syntax by their meaning. Raises UsageError."""
+    if any("=" in word or word.startswith("!") for word in values.select):
+        from soscope.verbs import stracewords
+
+        if stracewords.are_in(values.select):
+            stracewords.translate(values)
+
+
+# Numbers with units, as users write them: `16MiB`, `1g`, `250ms`, `2m`.
+
+# k, m, g without B are powers of 1024, as in dd, head and most allocators' options. kB, MB, GB are
+# powers of 1000, as in SI and coreutils.
+_SIZES = {"": 1, "b": 1}
+for _power, _letter in enumerate("kmgt", start=1):
+    _SIZES[_letter] = _SIZES[f"{_letter}i"] = _SIZES[f"{_letter}ib"] = 1024**_power
+    _SIZES[f"{_letter}b"] = 1000**_power
+
+_DURATIONS = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,
+    "ms": 1_000_000,
+    "": 1_000_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "min": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}
+
+_MOST = 1 << 62  # fits every integer field that it may be written to
+
+
+def parse_size(text: str) -> int:
+    """Return bytes. A number without unit is bytes. Raises UsageError."""
+    return _parse(text, _SIZES, "size", "64k, 16MiB or 1g")
+
+
+def parse_duration(text: str) -> int:
+    """Return nanoseconds. A number without unit is seconds. Raises UsageError."""
+    return _parse(text, _DURATIONS, "time", "250ms, 10s or 2m")
+
+
+def parse_count(text: str) -> int:
+    """Return a number of things, 0 or more. Raises UsageError."""
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise UsageError(f"'{text}' is not a number", slug="number")
+    return int(text)
+
+
+def _parse(text: str, units: dict[str, int], what: str, examples: str) -> int:
+    """Separate a positive number from its unit and multiply them."""
+    stripped = text.strip()
+    number = stripped.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZµ ")
+    unit = units.get(stripped[len(number) :].strip().lower())
+    whole, dot, part = number.partition(".")
+    digits = whole + part
+    if unit is None or not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
+        raise UsageError(f"'{text}' is not a {what}", hint=f"for example {examples}", slug="unit")
+    value = int(digits) * unit // 10 ** len(part) if dot else int(digits) * unit
+    if not 0 < value < _MOST:
+        raise UsageError(
+            f"'{text}' is no possible {what}", hint=f"for example {examples}", slug="unit"
+        )
+    return value
+
+
+def size_text(size: int) -> str:
+    """Return a number of bytes as three digits and a unit."""
+    value = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.3g} {unit}" if unit != "B" else f"{size} B"
+        value /= 1024
+    return f"{value:.3g} TiB"
+
+
+def duration_text(ns: int) -> str:
+    """Return a duration in the format of `parse_duration`, with three digits: `10s`, `1.25ms`."""
+    for unit, size in (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000)):
+        if ns >= size:
+            return f"{float(f'{ns / size:.3g}'):g}{unit}"
+    return f"{ns}ns"
+
+
+# The options that choose a process, and further options of all verbs that have them.
+
+_MOST_PROCESS = 1 << 31  # range of pid_t
+
+_SHOWN = "how to show it"
+JSON = Option("--json", dest="json", group=_SHOWN, help="one JSON document")
+FORMAT = format_option(_SHOWN)
+
+
+def pid_option(*, group: str = "what to look at", about: str = "it is not stopped") -> Option:
+    """Return -p. `about` is its help about the process."""
+    return Option(
+        "-p",
+        "--pid",
+        dest="pid",
+        kind=ONCE,
+        metavar="PID",
+        convert=parse_pid,
+        group=group,
+        help=f"the process; {about}" if about else "the process",
+    )
+
+
+def pids_option(*, group: str, about: str) -> Option:
+    """Return -p for several processes. Its values are lists of pids."""
+    return Option(
+        "-p",
+        "--pid",
+        dest="pids",
+        kind=LIST,
+        metavar="PID",
+        convert=_parse_processes,
+        group=group,
+        help=about,
+    )
+
+
+def _parse_processes(text: str) -> list[int]:
+
+    return parse_processes(text)
+
+
+def parse_pid(text: str) -> int:
+    """Return a pid. The process need not exist. Raises UsageError."""
+    if "," in text:
+        raise UsageError(f"'{text}': one process at a time")
+    pid = parse_count(text)
+    if not 0 < pid < _MOST_PROCESS:
+        raise UsageError(f"{pid} is no process id")
+    return pid
+
+
+def the_pid(values: Values, usage: str) -> int:
+    """Return the process of -p. Raises UsageError if there is no -p."""
+    if values.pid is None:
+        raise UsageError("no process: -p PID is missing", hint=f"usage: {usage}")
+    pid: int = values.pid
+    return pid
+
+
+# `-p` for several processes: pids, and names that only one process has.
+
+_MOST_SHOWN = 10  # candidates that are listed
+_WIDEST = 80  # letters of each candidate
+
+
+def parse_processes(text: str) -> list[int]:
+    """Return the processes that a word denotes: `12`, `12,34` or `nginx`.
+
+    Raises UsageError, NoSuchProcess if no process has the name, and AmbiguousError if several
+    have.
+    """
+    return [_the_one(word) if _is_name(word) else parse_pid(word) for word in text.split(",")]
+
+
+def _is_name(word: str) -> bool:
+    return word != "" and not word.isdigit() and not word.startswith("-")
+
+
+def _the_one(name: str) -> int:
+    """Return the only process with a name."""
+    # Only imported for names, as pids are part of every start.
+    from soscope.model.call import printable
+    from soscope.proc.status import command_line, processes_named
+
+    pids = processes_named(name)
+    if len(pids) == 1:
+        return pids[0]
+    shown = printable(name)
+    if not pids:
+        raise NoSuchProcess(f"no process is called '{shown}'")
+    error = AmbiguousError(f"{len(pids)} processes are called '{shown}'", tuple(pids))
+    lines = [f"-p {pid}  {printable(command_line(pid))[:_WIDEST]}" for pid in pids[:_MOST_SHOWN]]
+    if len(pids) > _MOST_SHOWN:
+        lines.append(f"and {len(pids) - _MOST_SHOWN} more")
+    error.hint = "\n".join([f"all of them: -p {','.join(map(str, pids))}; one of them:", *lines])
+    raise error

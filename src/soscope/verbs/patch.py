@@ -1,18 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of `soscope patch`."""
+"""`soscope patch`: let calls of a symbol reach another function, in a process that runs."""
 
 from __future__ import annotations
 
 from soscope.control.patch import Replacement
 from soscope.errors import UsageError
-from soscope.instruments.patch.spec import parse_callers
-from soscope.options.process import FORMAT, JSON, pid_option, the_pid
-from soscope.options.replace import ABOUT, CHECK, FROM, REPLACE
-from soscope.options.verb import Verb
+from soscope.instruments.patch.spec import parse_callers, parse_replacement
 from soscope.report.output import Form
 from soscope.verbs.display import DEBUG
-from soscope.verbs.options import Option
+from soscope.verbs.main import Invocation
+from soscope.verbs.options import FORMAT, JSON, LIST, Option, pid_option, the_pid
+from soscope.verbs.verb import Verb
 from soscope.wire.patches import Caller
+
+# The options about replacements, of `soscope patch` and `soscope run`.
+
+_GROUP = "what to replace"
+
+REPLACE = Option(
+    "--replace",
+    dest="replace",
+    kind=LIST,
+    metavar="SYMBOL=LIB:FUNCTION",
+    convert=parse_replacement,
+    group=_GROUP,
+    help="calls of SYMBOL reach FUNCTION of the library at LIB (repeatable)",
+)
+FROM = Option(
+    "--from",
+    dest="from_",
+    kind=LIST,
+    metavar="IMAGE",
+    group=_GROUP,
+    help="calls by this image alone: soname, file name, glob, /regex/, path or MAIN (repeatable)",
+)
+CHECK = Option(
+    "--check",
+    dest="check",
+    group=_GROUP,
+    help="refuse a FUNCTION whose types are not known to be those of SYMBOL",
+)
+
+ABOUT = """\
+Every slot of SYMBOL leads to FUNCTION then, those of libraries that come later, too; not those of
+LIB itself. FUNCTION takes what SYMBOL takes. LIB's own calls of SYMBOL reach the original; so does
+a call through the pointer SYMBOL_original, if LIB exports one: it is set before the first call.
+Where code takes SYMBOL's address, that slot stays as it is, and that is said.
+
+The types of FUNCTION are read from LIB's debug information (cc -g), those of SYMBOL from soscope's
+own declarations or from the debug information of the library that defines it. Where both are
+known and cannot fit (the number of arguments, the size of one, int for double), nothing is
+started or changed. Where they are not known FUNCTION is taken as it is, unless --check is given.
+"""
+
 
 USAGE = """\
 soscope patch -p PID --replace SYMBOL=LIB:FUNCTION... [--from IMAGE]... [--check]
@@ -125,3 +165,25 @@ def parse(arguments: list[str]) -> PatchOptions:
     options.undo, options.check = values.undo, values.check
     options.json, options.quiet, options.debug = values.json, values.quiet, values.debug
     return options
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb. Return 0, or 1 if something could not be put in place or undone."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # Imported late, as --help and usage errors do not need it.
+    from soscope.control.patch import patch, undo
+    from soscope.instruments.patch.spec import check_replacements
+    from soscope.report.patch import document, text
+    from soscope.verbs.main import show
+
+    if options.undo:
+        patched = undo(options.pid, options.symbols)
+    else:
+        check_replacements(options.wanted, pid=options.pid, is_asked=options.check)
+        patched = patch(options.pid, options.wanted, options.callers)
+    is_told = True
+    if not options.quiet:
+        is_told = show(options.json.shaped(document(patched)) if options.json else text(patched))
+    return 0 if is_told and not patched.left and not patched.waiting else 1

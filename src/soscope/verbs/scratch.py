@@ -1,23 +1,90 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`trace --last`: each recording of the flight recorder, shown as `report` would show it."""
+"""Traces that are recorded first and shown then (`-C`, `--histogram`, `--last`); the live line."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from soscope.cli import listeners
-from soscope.cli.scratch import scratch_recording
 from soscope.control.flight import Flight
-from soscope.errors import SoscopeError
+from soscope.errors import RecordingError, SoscopeError
 from soscope.instruments.trace.choice import Choice
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import TraceOutcome
 from soscope.instruments.trace.replay import Replay
-from soscope.instruments.trace.run import TraceRun
-from soscope.options.trace import TraceOptions
-from soscope.options.units import duration_text
-from soscope.report.output import Output
+from soscope.instruments.trace.run import TraceRun, run_trace
+from soscope.instruments.trace.settings import MODE_SUMMARY, MODE_TRACE
+from soscope.report.output import STDERR, Form, Output
+from soscope.report.trace.display import Display
+from soscope.report.trace.liveline import LiveLine, may_be_shown
+from soscope.report.trace.tablesettings import TableSettings
+from soscope.verbs import listeners
+from soscope.verbs.options import ALWAYS, NEVER, duration_text
+from soscope.verbs.trace import TraceOptions
+
+# A trace with a line of progress on the terminal, if nothing else is written there.
+
+
+def is_wanted(options: TraceOptions) -> bool:
+    """Return whether the line is shown, because nothing else is written to the terminal."""
+    settings = options.settings
+    is_printed = options.prints and options.output is None and settings.mode == MODE_TRACE
+    if options.live == NEVER or options.display.quiet or is_printed or not os.isatty(STDERR):
+        return False
+    return may_be_shown(settings.pids, anyway=options.live == ALWAYS)
+
+
+def run_with_line(
+    options: TraceOptions,
+    listener: Listener,
+    output: Output,
+    tell: Callable[[str], None] | None,
+) -> TraceOutcome:
+    """Trace as `run_trace` does, with the line of progress."""
+    line = LiveLine()
+
+    def tell_alone(text: str) -> None:
+        line.clear()
+        if tell is not None:
+            tell(text)
+
+    run = TraceRun(options.settings, listener, output, tell_alone, beside=[line])
+    writer = run.session.writer
+    if options.settings.wants_events:
+        line.calls = lambda: run.instrument.calls
+    elif writer is not None and options.settings.mode == MODE_TRACE:
+        line.size = lambda: writer.size
+    return run.run()
+
+
+# A recording that is not kept: it is shown, then deleted.
+
+
+@contextmanager
+def scratch_recording(what: str) -> Iterator[str]:
+    """Yield the path of a recording in a temporary directory, which is deleted afterwards.
+
+    `what` describes its content in the message. Raises RecordingError if no such directory can be
+    made.
+
+    >>> import os
+    >>> from soscope.verbs.scratch import scratch_recording
+    >>> with scratch_recording("the calls") as path:
+    ...     os.path.basename(path)
+    'run.sosr'
+    """
+    try:
+        directory = tempfile.TemporaryDirectory(prefix="soscope-")
+    except OSError as error:
+        reason = (error.strerror or "").lower()
+        raise RecordingError(f"no room for {what}: {reason}") from error
+    with directory as place:
+        yield os.path.join(place, "run.sosr")
+
+
+# `trace --last`: each recording of the flight recorder, shown as `report` would show it.
 
 
 def run_with_flights(
@@ -99,3 +166,70 @@ class _Flights:
             self._remarks.append("what was left to be printed is missing: a signal ended it")
             return False
         return self._output.is_open
+
+
+# Tables made from recorded calls: the table of `-C`, and `-c --histogram`.
+
+
+def run_with_table(
+    options: TraceOptions,
+    listener: Listener,
+    output: Output,
+    tell: Callable[[str], None] | None,
+) -> TraceOutcome:
+    """Trace as `run_trace` does, with a recording, and write the table of its calls at the end.
+
+    Without --record the recording is in a temporary directory, and is deleted.
+    """
+    settings = options.settings
+    if settings.record is not None:
+        outcome = run_trace(settings, listener, output, tell)
+        _add_table(settings.record, outcome, options, output)
+        return outcome
+    with scratch_recording("the calls of the table") as settings.record:
+        outcome = run_trace(settings, listener, output, tell)
+        outcome.record = None
+        _add_table(settings.record, outcome, options, output)
+    return outcome
+
+
+def _add_table(path: str, outcome: TraceOutcome, options: TraceOptions, output: Output) -> None:
+    """Write the table. Faults of the recording do not change how the trace ends."""
+    try:
+        reduced = summarize(
+            path,
+            output,
+            options.display,
+            options.table,
+            json=options.json,
+            choice=options.choice,
+        )
+    except SoscopeError as error:
+        outcome.remarks.append(f"no table of the calls: {error.message}")
+        return
+    if outcome.calls is None:
+        outcome.calls = sum(
+            cell[0] for program in reduced.programs for cell in (program.stats or {}).values()
+        )
+
+
+def summarize(
+    path: str,
+    output: Output,
+    display: Display,
+    table: TableSettings,
+    *,
+    json: Form,
+    choice: Choice | None = None,
+) -> TraceOutcome:
+    """Write the table of a recording's calls. Return its outcome. Raises RecordingError.
+
+    `choice` chooses the calls.
+    """
+    replay = Replay(path)
+    choice = listeners.with_descriptors(choice, display, live=False)
+    try:
+        listener = listeners.make(MODE_SUMMARY, output, display, json=json, table=table)
+        return replay.summarize(listener, choice=choice, durations=table.needs_durations)
+    finally:
+        replay.close()

@@ -19,7 +19,7 @@ _WIDTH = "132"
 # as it is where Capstone is not installed: the same everywhere
 _WITHOUT = (
     "import sys; sys.modules['capstone'] = None;"
-    "from soscope.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    "from soscope.verbs.main import main; sys.exit(main(sys.argv[1:]))"
 )
 
 

@@ -24,8 +24,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from soscope.cli.main import main
 from soscope.recording import format as form
+from soscope.verbs.main import main
 
 SECONDS = 10  # of processor time
 MOST = 1000 << 10  # KiB

@@ -31,7 +31,7 @@ def request(*words):
 
 ptrace.request = request
 sys.argv[:4] = ["soscope"]
-from soscope.cli.main import start
+from soscope.verbs.main import start
 start()
 """
 

@@ -13,10 +13,10 @@ import json
 import os
 import sys
 
-from soscope.cli.exits import end, leave
 from soscope.control.launch import launch
 from soscope.control.program import Program, SessionEvents
 from soscope.errors import SoscopeError
+from soscope.verbs.main import end, leave
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 from soscope.wire.plan import InstrumentPlan, Plan

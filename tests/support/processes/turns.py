@@ -29,7 +29,7 @@ takeout._TURN = 0.0
 turns._turn = counted(turns._turn, sys.argv[1] + "/in")
 takeout._stop_prepared = counted(takeout._stop_prepared, sys.argv[1] + "/out")
 sys.argv[:2] = ["soscope"]
-from soscope.cli.main import start
+from soscope.verbs.main import start
 start()
 """
 

@@ -15,10 +15,10 @@ from soscope.binfmt.elf.slots import relocations
 from soscope.binfmt.macho.fat import Slice, embedded, slices
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.source import ByteSource, FileSource
-from soscope.cli.main import main
 from soscope.errors import FormatError, SoscopeError
 from soscope.instruments.prof.check import look_at
 from soscope.report import prof
+from soscope.verbs.main import main
 
 
 def elf_image(path: str) -> tuple[str, ...]:

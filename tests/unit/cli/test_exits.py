@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.cli.exits import leave
+from soscope.verbs.main import leave
 
 SOURCE = Path(__file__).parents[3] / "src"
 
@@ -31,7 +31,7 @@ def test_an_end_that_nobody_saw_is_soscopes_own_failure() -> None:
 def test_a_signal_kills_us_too_without_a_core(number: int, tmp_path: Path) -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(SOURCE)!r}); "
-        f"from soscope.cli.exits import leave; print('out'); sys.exit(leave(None, {int(number)}))"
+        f"from soscope.verbs.main import leave; print('out'); sys.exit(leave(None, {int(number)}))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path

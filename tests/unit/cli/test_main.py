@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import soscope
-from soscope.cli.main import FAMILIES, VERBS, main
 from soscope.errors import AgentError, SoscopeError
+from soscope.verbs.main import FAMILIES, VERBS, main
 from tests.support.processes.run import imported
 
 ROOT = Path(__file__).parents[3]
@@ -112,9 +112,9 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_imports_no_heavy_module() -> None:
-    found = imported("from soscope.cli.main import main; main(['--help'])")
+    found = imported("from soscope.verbs.main import main; main(['--help'])")
     parts = {name.split(".")[1] for name in found if name.startswith("soscope.")}
-    assert parts <= {"cli", "errors", "instruments", "recording", "report"}
+    assert parts <= {"errors", "instruments", "recording", "report", "verbs"}
     assert not found & {"argparse", "json", "logging", "numpy", "re", "rich", "typing"}
 
 

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from soscope.cli.onefile import OneFile
+from soscope.verbs.onefile import OneFile
 
 SOURCES = {
     "__init__.py": "",

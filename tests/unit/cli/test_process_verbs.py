@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.cli.main import main
+from soscope.verbs.main import main
 from tests.support.processes import attached
 from tests.support.processes.launching import environment, wait_state
 from tests.support.time.patience import limit

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from soscope.cli.main import main
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.replay import Replay
 from soscope.model.call import Event, ProcessExit, ProcessStart
 from soscope.recording import format as form
 from soscope.recording.feed import Feed
 from soscope.recording.writer import Writer
+from soscope.verbs.main import main
 from soscope.wire import layout
 from tests.unit.recording.fake import EPOCH, FakeAgent, FakeSampler, make_block
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from soscope.cli.main import VERBS
 from soscope.errors import UsageError
 from soscope.report.output import FORMS
+from soscope.verbs.main import VERBS
 from soscope.verbs.mem import report, run
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "markdown.md"
@@ -19,7 +19,7 @@ WITHOUT = {"run", "export", "mem flame", "prof flame"}  # they print nothing but
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_every_form(verb: str) -> None:
-    options = importlib.import_module(f"soscope.options.{verb.replace(' ', '.').replace('-', '_')}")
+    options = importlib.import_module(f"soscope.verbs.{verb.replace(' ', '.').replace('-', '_')}")
     choices = [row.choices for row in options.VERB.options if row.flags == ("--format",)]
     if verb in WITHOUT:
         assert all("text" not in words for words in choices)

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from soscope.errors import UsageError
-from soscope.options import trace
-from soscope.options.habits import HABITS
-from soscope.verbs import report
+from soscope.verbs import report, trace
+from soscope.verbs.habits import HABITS
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
 

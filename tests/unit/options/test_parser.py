@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 
 from soscope.errors import UsageError
-from soscope.options import trace
-from soscope.options.mem import snapshot
-from soscope.options.parser import VerbParser
+from soscope.verbs import trace
+from soscope.verbs.mem import snapshot
+from soscope.verbs.parser import VerbParser
 
 
 def test_an_option_that_is_typed_wrong_is_named_with_the_one_that_is_like_it() -> None:

@@ -6,9 +6,8 @@ from __future__ import annotations
 import pytest
 
 from soscope.errors import UsageError
-from soscope.options import trace
-from soscope.options.summary import parse_column, parse_columns
-from soscope.verbs import report
+from soscope.verbs import report, trace
+from soscope.verbs.display import parse_column, parse_columns
 
 
 def test_all_of_them_arrive_in_both() -> None:

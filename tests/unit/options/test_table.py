@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soscope.errors import UsageError
-from soscope.options import trace
+from soscope.verbs import trace
 from soscope.verbs.options import Values, joined, scan, split
 
 WORDS = st.sampled_from(

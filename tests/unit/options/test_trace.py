@@ -6,9 +6,8 @@ from __future__ import annotations
 import pytest
 
 from soscope.errors import UsageError
-from soscope.options import trace
-from soscope.options.parser import Help
-from soscope.verbs import report
+from soscope.verbs import report, trace
+from soscope.verbs.parser import Help
 
 
 def test_options_come_first_and_the_command_after() -> None:

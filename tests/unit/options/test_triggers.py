@@ -8,8 +8,7 @@ import signal
 import pytest
 
 from soscope.errors import UsageError
-from soscope.options import trace
-from soscope.verbs import report
+from soscope.verbs import report, trace
 
 
 def test_recording_is_off_at_first_where_something_can_switch_it_on() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from soscope.errors import UsageError
-from soscope.options.units import parse_count, parse_duration, parse_size, size_text
+from soscope.verbs.options import parse_count, parse_duration, parse_size, size_text
 
 
 @pytest.mark.parametrize(

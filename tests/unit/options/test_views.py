@@ -6,8 +6,7 @@ from __future__ import annotations
 import pytest
 
 from soscope.errors import UsageError
-from soscope.options import trace
-from soscope.verbs import report
+from soscope.verbs import report, trace
 
 
 def test_a_graph_is_that_of_all_images_unless_somebody_says_which() -> None:

@@ -1,16 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of `soscope mem attach`."""
+"""`soscope mem attach`: have a running process count its objects, or record its blocks."""
 
 from __future__ import annotations
 
+import os
+
 from soscope.errors import UsageError
-from soscope.options.process import FORMAT, JSON, pid_option, the_pid
-from soscope.options.units import parse_duration
-from soscope.options.verb import Verb
 from soscope.report.output import Form
 from soscope.verbs.display import DEBUG
+from soscope.verbs.main import Invocation, note
 from soscope.verbs.mem.run import AGGREGATE, BLOCKS, EXACT, FOLLOW, MODE, Mode
-from soscope.verbs.options import ONCE, VALUE, Option, Values
+from soscope.verbs.options import (
+    FORMAT,
+    JSON,
+    ONCE,
+    VALUE,
+    Option,
+    Values,
+    parse_duration,
+    pid_option,
+    the_pid,
+)
+from soscope.verbs.verb import Verb
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.outcome import Outcome
+
 
 USAGE = "soscope mem attach -p PID [--blocks -o REC [options]]"
 
@@ -119,3 +135,125 @@ def parse(arguments: list[str]) -> MemAttachOptions:
     """Parse the words behind `soscope mem attach`. Raises UsageError, or SystemExit for help."""
     values, _ = VERB.read(arguments)
     return MemAttachOptions(values)
+
+
+# `soscope mem attach`: let a running process count its objects, or record its blocks.
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb. Return 0, or 1 if soscope could not be removed from the process again.
+
+    The status is also 1 if the result could not be written.
+    """
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+    if options.output is not None:
+        return _record(options, options.output)
+
+    # Imported late, as --help and usage errors do not need it.
+    from soscope.instruments.mem.live import attach
+
+    did_before, notes = attach(options.pid)
+    if options.json and not options.quiet:
+        from soscope.report.mem import attached
+        from soscope.verbs.main import show
+
+        said = attached(options.pid, notes, did_before=did_before)
+        return 0 if show(options.json.shaped(said)) else 1
+    if not options.quiet:
+        since = "does so already" if did_before else "counts its objects from now on"
+        note(f"process {options.pid} {since}: soscope mem snapshot -p {options.pid}")
+        for line in notes:
+            note(line)
+    return 0
+
+
+def _record(options: MemAttachOptions, path: str) -> int:
+    """Record blocks until the user ends it. Return the exit status."""
+    from soscope.inspect.memory import divide
+    from soscope.instruments.mem.run import MemSettings, run_mem
+    from soscope.verbs.main import Early
+    from soscope.verbs.mem.run import COUNT
+    from soscope.verbs.trace import end
+
+    early = Early()
+    settings = MemSettings(
+        [],
+        path,
+        blocks=True,
+        types=options.mode.name == COUNT,
+        sample_bytes=options.mode.bytes,
+        aggregate=options.aggregate,
+        follow=options.follow,
+        divide=divide,
+        pid=options.pid,
+        duration_ns=options.duration,
+    )
+    outcome = run_mem(settings, None if options.quiet else early)
+    early.finish()
+    if options.json and not options.quiet:
+        from soscope.report.mem import recorded
+        from soscope.verbs.main import show
+
+        is_told = show(options.json.shaped(recorded(options.pid, path, outcome)))
+        return end(outcome) if is_told else 1
+    if not options.quiet:
+        for line in outcome.executed.lines():  # else the report has this line
+            note(line)
+        say_notes(outcome)
+        if outcome.record is not None:
+            note(f"recording: {path}; show it: soscope mem report {path}")
+    return end(outcome)
+
+
+# Blocks of a running process, watched for a while: those that it has made and kept.
+
+
+def show_blocks(pid: int, *, duration_ns: int, older_ns: int, json: Form, limit: int | None) -> int:
+    """Watch process `pid`. Show its new live blocks that are older than `older_ns`.
+
+    Return 0, or 1 if not everything could be printed or soscope could not be removed again.
+    """
+    from soscope.inspect.memory import divide
+    from soscope.instruments.mem.report import report_of
+    from soscope.instruments.mem.run import MemSettings, run_mem
+    from soscope.recording.reader import RecordingFile
+    from soscope.verbs.files import nameless
+    from soscope.verbs.main import show
+    from soscope.verbs.trace import end
+
+    descriptor = nameless()
+    try:
+        path = f"/proc/self/fd/{descriptor}"
+        settings = MemSettings(
+            [], path, blocks=True, aggregate=True, divide=divide, pid=pid, duration_ns=duration_ns
+        )
+        settings.older_ns = older_ns
+        outcome = run_mem(settings, note)
+        with RecordingFile.open(path) as recording:
+            report = report_of(recording, older_ns=older_ns)
+    finally:
+        os.close(descriptor)
+    if json:
+        from soscope.report.mem import document
+
+        said = document(report, limit)
+    else:
+        from soscope.report.mem import text
+
+        said = text(report, limit)
+    was_shown = show(json.shaped(said))
+    say_notes(outcome)
+    return end(outcome) if was_shown else 1
+
+
+def say_notes(outcome: Outcome) -> None:
+    """Print what could not be recorded, and how the process was left."""
+    from soscope.control.cost import cost_lines
+    from soscope.report.remarks import attached_lines
+
+    cost = cost_lines(outcome.cost, "recording")
+    for line in (*outcome.remarks, *attached_lines(outcome), *cost):
+        note(line)
+    for count, why in outcome.dropped:
+        note(f"{count:,} events lost: {why}")

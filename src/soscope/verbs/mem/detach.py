@@ -3,8 +3,25 @@
 
 from __future__ import annotations
 
-from soscope.cli.main import Invocation, note
-from soscope.options.mem.detach import parse
+from soscope.verbs.main import Invocation, note
+from soscope.verbs.verb import TargetOptions, make_verb, parse_target
+
+DESCRIPTION = """\
+Undo soscope mem attach: the process's interpreter is as it was.
+"""
+
+EPILOG = """\
+exit status: 0 fine, 1 the process cannot be visited, 2 wrong usage, 3 not permitted, 4 no such
+process.
+"""
+
+VERB = make_verb("mem detach", "Have a process count its objects no more.", DESCRIPTION, EPILOG)
+make_parser = VERB.make_parser
+
+
+def parse(arguments: list[str]) -> TargetOptions:
+    """Parse the words behind `soscope mem detach`. Raises UsageError, or SystemExit for help."""
+    return parse_target(VERB, arguments)
 
 
 def run(invocation: Invocation) -> int:
@@ -17,8 +34,8 @@ def run(invocation: Invocation) -> int:
 
     was_counting, notes = detach(options.pid)
     if options.json and not options.quiet:
-        from soscope.cli.output import show
         from soscope.report.mem import detached
+        from soscope.verbs.main import show
 
         said = detached(options.pid, was_counting, notes)
         return 0 if show(options.json.shaped(said)) else 1

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Growth of blocks in a running process: recorded here, and shown by a child meanwhile.
-
-The process waits for the one that adds its blocks up. So a child does the naming and printing.
-"""
+"""`soscope mem live`: what grows in a running process."""
 
 from __future__ import annotations
 
@@ -13,18 +10,213 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from soscope.cli.main import complain, note
-from soscope.cli.mem.live import IN_PLACE
-from soscope.errors import NoSuchProcess, SoscopeError
+from soscope.errors import NoSuchProcess, SoscopeError, UsageError
+from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.main import Invocation, complain, note
+from soscope.verbs.options import ONCE, Option, Values, parse_duration, pid_option, the_pid
+from soscope.verbs.shown import FORMAT, JSON, LIMIT
+from soscope.verbs.verb import Verb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.control.outcome import Outcome
-    from soscope.instruments.mem.live import LiveBlocks
-    from soscope.options.mem.live import MemLiveOptions
+    from soscope.instruments.mem.live import LiveBlocks, LiveObjects
 
+
+_EVERY = 2_000_000_000  # nanoseconds
+
+USAGE = "soscope mem live [options] -p PID"
+
+SHORT = f"""\
+usage: {USAGE}
+
+Show which objects of a running Python or Ruby process become more, a minute, by file, line and
+type; of other processes, which native blocks do, by where they are made.
+
+  -p PID        the process
+  --blocks      native blocks, of Python or Ruby too
+  --for TIME    look twice, with this time between, and print once
+  --every TIME  refresh so often (2s); Ctrl-C ends it
+  --gc          collect garbage before each look
+  --json        for programs, with --for
+
+  soscope mem live -p 4711
+  soscope mem live -p 4711 --for 60s
+
+soscope mem live --help lists all options.
+"""
+
+DESCRIPTION = """\
+Has the interpreter of a process take note of where each object is made, as soscope mem attach does,
+and shows what grows: at a terminal in one place, else one table after the other. At the end the
+process counts no more, unless it did so before.
+
+Where there is no interpreter, or with --blocks, soscope records the native blocks and mappings that
+the process makes meanwhile, and shows which of them stay; then it takes itself out again.
+"""
+
+EPILOG = """\
+The process stands still for each look at objects, for the time that it takes to read them. Blocks
+that it had before are not known.
+exit status: 0 fine, 1 the process cannot be visited, 2 wrong usage, 3 not permitted, 4 no such
+process, or it has ended meanwhile.
+"""
+
+_LOOK = "what to look at"
+
+OPTIONS = [
+    DEBUG,
+    pid_option(about="it stands still for some milliseconds at each look"),
+    Option(
+        "--blocks",
+        dest="blocks",
+        group=_LOOK,
+        help="native blocks and mappings; without it objects, if there are any",
+    ),
+    Option("--gc", dest="gc", group=_LOOK, help="collect garbage before each look"),
+    Option(
+        "--for",
+        dest="duration",
+        kind=ONCE,
+        metavar="TIME",
+        convert=parse_duration,
+        group=_LOOK,
+        help="look twice, with this time between (60s, 5m), and print once",
+    ),
+    Option(
+        "--every",
+        dest="every",
+        kind=ONCE,
+        metavar="TIME",
+        convert=parse_duration,
+        group=_LOOK,
+        help="refresh so often (2s)",
+    ),
+    LIMIT,
+    Option(
+        "--qualname",
+        dest="qualname",
+        group=LIMIT.group,
+        help="types with module and qualified name",
+    ),
+    JSON,
+    FORMAT,
+]
+
+VERB = Verb("mem live", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG)
+make_parser = VERB.make_parser
+
+
+class MemLiveOptions:
+    """The parsed options of `soscope mem live`.
+
+    `duration` (None if it is to the end) and `every` are in ns.
+    """
+
+    __slots__ = (
+        "blocks",
+        "collect",
+        "debug",
+        "duration",
+        "every",
+        "json",
+        "limit",
+        "pid",
+        "qualname",
+    )
+
+    def __init__(self, values: Values) -> None:
+        """Take the options from the parsed words. Raises UsageError."""
+        self.pid = the_pid(values, USAGE)
+        self.duration: int | None = values.duration
+        if self.duration is not None and values.every is not None:
+            raise UsageError("--for prints once, and --every again and again")
+        if self.duration is None and values.json:
+            raise UsageError("--json is for --for TIME, which prints once")
+        self.every: int = values.every or _EVERY
+        self.blocks: bool = values.blocks
+        self.collect: bool = values.gc
+        self.json: Form = values.json
+        self.limit: int | None = values.rows
+        self.qualname: bool = values.qualname
+        self.debug: bool = values.debug
+        if self.blocks and self.is_about_objects:
+            raise UsageError("--gc and --qualname are about objects, and --blocks is not")
+
+    @property
+    def is_about_objects(self) -> bool:
+        """Return whether an option is given that only applies to objects."""
+        return self.collect or self.qualname
+
+
+def parse(arguments: list[str]) -> MemLiveOptions:
+    """Parse the words behind `soscope mem live`. Raises UsageError, or SystemExit for help."""
+    values, _ = VERB.read(arguments)
+    return MemLiveOptions(values)
+
+
+# `soscope mem live`: growth in a running process.
+
+IN_PLACE = "\x1b[H\x1b[J"  # escape sequences: to the corner, and clear the rest
 
 _NS = 1_000_000_000
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb. Return 0, or 1 if not everything could be printed."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # Imported late, as --help and usage errors do not need it.
+    if _is_native(options):
+        return run_blocks(options)
+
+    from soscope.instruments.mem.live import LiveObjects, counting, unhurried
+
+    with unhurried(), counting(options.pid) as goes_on:
+        watch = LiveObjects(
+            options.pid, collect=options.collect, qualname=options.qualname, goes_on=goes_on
+        )
+        watch.look()
+        return _show(watch, options)
+
+
+def _is_native(options: MemLiveOptions) -> bool:
+    """Return whether blocks are wanted, or the process has only blocks."""
+    if options.blocks or options.is_about_objects:
+        return options.blocks
+    from soscope.instruments.mem.live import has_interpreter
+
+    return not has_interpreter(options.pid)
+
+
+def _show(watch: LiveObjects, options: MemLiveOptions) -> int:
+    from soscope.instruments.mem.live import waited
+    from soscope.report.mem import live_document, live_text
+    from soscope.verbs.main import show
+
+    make = live_document if options.json else live_text
+    if options.duration is not None:
+        waited(options.duration / _NS)
+        growth = watch.look()
+        assert growth is not None
+        return 0 if show(options.json.shaped(make(growth, options.limit))) else 1
+    before = IN_PLACE if sys.stdout.isatty() else ""
+    while waited(options.every / _NS):
+        growth = watch.look()
+        assert growth is not None
+        if not show(
+            before + options.json.shaped(make(growth, options.limit)) + "\n" * (not before)
+        ):
+            return 1
+    return 0
+
+
+# Growth of blocks in a running process: recorded here, and shown by a child meanwhile.
+#
+# The process waits for the one that adds its blocks up. So a child does the naming and printing.
+
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _LEAVING = 10  # seconds for the child to end by itself
 _BAD = 1
@@ -35,10 +227,10 @@ def run_blocks(options: MemLiveOptions) -> int:
 
     Raises as `run_mem`, and NoSuchProcess if the process has ended meanwhile.
     """
-    from soscope.cli.mem.visited import say_notes
-    from soscope.cli.nameless import nameless
-    from soscope.cli.trace import end
     from soscope.instruments.mem.live import LiveBlocks
+    from soscope.verbs.files import nameless
+    from soscope.verbs.mem.attach import say_notes
+    from soscope.verbs.trace import end
 
     descriptor = nameless()
     try:
@@ -71,8 +263,8 @@ def _record(options: MemLiveOptions, path: str) -> Outcome:
 
 
 def _show_once(watch: LiveBlocks, options: MemLiveOptions) -> bool:
-    from soscope.cli.output import show
     from soscope.report.mem import live_document, live_text
+    from soscope.verbs.main import show
 
     growth = watch.look()
     if growth is None:
@@ -125,8 +317,8 @@ def _status_of(child: int) -> int:
 
 def _view(watch: LiveBlocks, options: MemLiveOptions, reading: int, parent: int) -> int:
     """Show one table after the other until `reading` is closed, by the parent or its end."""
-    from soscope.cli.output import show
     from soscope.report.mem import live_text
+    from soscope.verbs.main import show
 
     for number in _ENDING:  # only the parent reacts to signals
         signal.signal(number, signal.SIG_IGN)

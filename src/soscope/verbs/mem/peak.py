@@ -3,8 +3,20 @@
 
 from __future__ import annotations
 
-from soscope.cli.main import Invocation
-from soscope.options.mem.peak import parse
+from soscope.verbs.main import Invocation
+from soscope.verbs.mem.show import ShowOptions, make_verb, parse_show
+
+VERB = make_verb(
+    "peak",
+    "the native blocks that were there when most bytes were",
+    "",
+)
+make_parser = VERB.make_parser
+
+
+def parse(arguments: list[str]) -> ShowOptions:
+    """Parse the words behind `soscope mem peak`. Raises UsageError, or SystemExit for help."""
+    return parse_show(VERB, arguments)
 
 
 def run(invocation: Invocation) -> int:
@@ -13,7 +25,7 @@ def run(invocation: Invocation) -> int:
     invocation.debug |= options.debug
 
     # Imported late, as --help and usage errors do not need it.
-    from soscope.cli.mem.show import show
     from soscope.instruments.mem.model import PEAK
+    from soscope.verbs.mem.show import show
 
     return show(options, PEAK)

@@ -3,8 +3,20 @@
 
 from __future__ import annotations
 
-from soscope.cli.main import Invocation
-from soscope.options.mem.temporary import parse
+from soscope.verbs.main import Invocation
+from soscope.verbs.mem.show import ShowOptions, make_verb, parse_show
+
+VERB = make_verb(
+    "temporary",
+    "the native blocks that their thread freed before it made another one",
+    "",
+)
+make_parser = VERB.make_parser
+
+
+def parse(arguments: list[str]) -> ShowOptions:
+    """Parse the words behind `soscope mem temporary`. Raises UsageError, or SystemExit for help."""
+    return parse_show(VERB, arguments)
 
 
 def run(invocation: Invocation) -> int:
@@ -13,7 +25,7 @@ def run(invocation: Invocation) -> int:
     invocation.debug |= options.debug
 
     # Imported late, as --help and usage errors do not need it.
-    from soscope.cli.mem.show import show
     from soscope.instruments.mem.model import TEMPORARY
+    from soscope.verbs.mem.show import show
 
     return show(options, TEMPORARY)

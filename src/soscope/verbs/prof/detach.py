@@ -3,8 +3,27 @@
 
 from __future__ import annotations
 
-from soscope.cli.main import Invocation, note
-from soscope.options.prof.detach import parse
+from soscope.verbs.main import Invocation, note
+from soscope.verbs.verb import TargetOptions, make_verb, parse_target
+
+DESCRIPTION = """\
+The soscope prof attach that profiles the process ends as it does at Ctrl-C, and has shown or
+written what it has recorded when this returns. Where it was killed, every word that it has changed
+in the process gets its old value again, as soscope detach does it.
+"""
+
+EPILOG = """\
+exit status: 0 fine, or nothing to undo (which is said), 1 not everything could be undone, or
+soscope has started the process, 2 wrong usage, 3 not permitted, 4 no such process.
+"""
+
+VERB = make_verb("prof detach", "Have a running process profiled no more.", DESCRIPTION, EPILOG)
+make_parser = VERB.make_parser
+
+
+def parse(arguments: list[str]) -> TargetOptions:
+    """Parse the words behind `soscope prof detach`. Raises UsageError, or SystemExit for help."""
+    return parse_target(VERB, arguments)
 
 
 def run(invocation: Invocation) -> int:
@@ -13,9 +32,9 @@ def run(invocation: Invocation) -> int:
     invocation.debug |= options.debug
 
     # Imported late, as --help and usage errors do not need it.
-    from soscope.cli.output import show
     from soscope.control.detach import detach, stop_owner
     from soscope.report.detach import document, text
+    from soscope.verbs.main import show
 
     owner = stop_owner(options.pid)
     if owner is not None and not options.quiet:

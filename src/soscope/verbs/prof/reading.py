@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and shows profiles that other profilers have written."""
+"""Read a profile from whatever file has one: a recording, or a file of another profiler."""
 
 from __future__ import annotations
 
@@ -7,13 +7,88 @@ import os
 import stat
 
 from soscope.errors import SoscopeError, UsageError
+from soscope.instruments.prof.model import Profile
+from soscope.instruments.prof.run import profile_of
+from soscope.recording.reader import RecordingFile
+from soscope.verbs.options import VALUE, Option, Values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.instruments.prof.model import Profile
     from soscope.instruments.prof.names import ImageFunctions
     from soscope.report.output import Form
 
+
+# Options for profiles of other profilers: the profiled file, and its load address.
+
+_GROUP = "profiles of gprof and LD_PROFILE"
+
+
+def parse_addr(text: str) -> int:
+    """Return a hexadecimal address, with or without 0x. Raises UsageError."""
+    try:
+        value = int(text, 16)
+    except ValueError:
+        value = -1
+    if not 0 <= value < 1 << 64:
+        raise UsageError(f"'{text}' is not an address", hint="for example 0x7f3a5c000000")
+    return value
+
+
+IMAGE = Option(
+    "--image",
+    dest="image",
+    kind=VALUE,
+    metavar="IMAGE",
+    group=_GROUP,
+    help="the program or library that FILE is of",
+)
+
+
+class ProfFile:
+    """A profile's file: a recording, or another profiler's file.
+
+    `image` and the biases are None if they were not given.
+    """
+
+    __slots__ = ("image", "load_bias", "path", "program_bias")
+
+    def __init__(self, path: str, values: Values) -> None:
+        self.path = path
+        self.image: str | None = values.image
+        self.load_bias: int | None = values.load_bias
+        self.program_bias: int | None = values.program_bias
+
+    @property
+    def is_said_to_be_foreign(self) -> bool:
+        """Return whether an option was given that is for files of other profilers."""
+        return any(value is not None for value in (self.image, self.load_bias, self.program_bias))
+
+
+BIASES = [
+    Option(
+        "--load-bias",
+        dest="load_bias",
+        kind=VALUE,
+        metavar="ADDR",
+        default=None,
+        convert=parse_addr,
+        group=_GROUP,
+        help="where a library lay in the process: its lowest address in /proc/PID/maps",
+    ),
+    Option(
+        "--program-bias",
+        dest="program_bias",
+        kind=VALUE,
+        metavar="ADDR",
+        default=None,
+        convert=parse_addr,
+        group=_GROUP,
+        help="where the program lay, if it was a PIE: glibc has taken that off all addresses",
+    ),
+]
+
+
+# Reads and shows profiles that other profilers have written.
 
 _MAGIC = b"gmon"
 
@@ -98,8 +173,8 @@ def show(
     Text has `limit` rows, or the default if it is None. Raises UsageError if the file is
     `not_over`, the profile itself.
     """
-    from soscope.cli.output import finish
     from soscope.report.output import STDOUT, Output
+    from soscope.verbs.main import finish
 
     if output is not None and os.path.exists(output) and os.path.samefile(output, not_over):
         raise UsageError("-o names the profile itself")
@@ -115,3 +190,25 @@ def show(
     opened.begin()
     opened.write(shown)
     return finish(opened)
+
+
+# Reads a profile from any file that has one: a recording, or from gprof or LD_PROFILE.
+
+
+def profile_at(file: ProfFile, *, sample_lines: bool = True) -> Profile:
+    """Return the profile in a file. `sample_lines` is the same as for `profile_of`.
+
+    Raises RecordingError, FormatError or SoscopeError if there is none, and UsageError if the
+    options do not fit the file.
+    """
+    if is_foreign(file.path):
+        return read_foreign(
+            file.path,
+            file.image,
+            load_bias=file.load_bias or 0,
+            program_bias=file.program_bias or 0,
+        )
+    with RecordingFile.open(file.path) as recording:
+        if file.is_said_to_be_foreign:
+            raise UsageError("--image and --load-bias are for profiles of gprof and LD_PROFILE")
+        return profile_of(recording, sample_lines=sample_lines)

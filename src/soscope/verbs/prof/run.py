@@ -1,13 +1,77 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that `soscope prof run` and `attach` share: what to profile, and how."""
+"""`soscope prof run`: run a command and profile its shared libraries."""
 
 from __future__ import annotations
 
+import os
+
+from soscope.control import settings as session
 from soscope.errors import UsageError
-from soscope.options.prof.ring import BUFFER, WHEN_FULL, check_ring
-from soscope.options.units import parse_count
-from soscope.verbs.options import LIST, VALUE, Option, Values
-from soscope.verbs.shown import follow_option
+from soscope.instruments.prof.model import ProfSettings
+from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.main import Invocation, note
+from soscope.verbs.options import (
+    LIST,
+    VALUE,
+    Option,
+    Values,
+    format_option,
+    parse_count,
+    parse_size,
+    size_text,
+)
+from soscope.verbs.shown import QUIET as RUN_QUIET
+from soscope.verbs.shown import RECORDING_OUTPUT, WHERE, check_form, follow_option
+from soscope.verbs.verb import CommandVerb
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.outcome import Outcome
+
+
+# The options of `soscope prof run` and `attach` about the ring for `--mode log`.
+
+_GROUP = "how"
+
+BUFFER = Option(
+    "--buffer",
+    dest="buffer",
+    kind=VALUE,
+    metavar="SIZE",
+    default=None,
+    convert=parse_size,
+    group=_GROUP,
+    help="with --mode log: memory for calls that soscope has not taken yet "
+    f"({size_text(session.DEFAULT_BUFFER)})",
+)
+WHEN_FULL = Option(
+    "--when-full",
+    dest="when_full",
+    kind=VALUE,
+    metavar="POLICY",
+    choices=session.WHEN_FULL,
+    default=None,
+    group=_GROUP,
+    help="with --mode log, when that is full: block (threads wait; run does), drop (attach does), "
+    "overwrite, stop",
+)
+
+
+def check_ring(values: Values, *, logs: bool) -> None:
+    """Refuse invalid sizes, and options about single calls if these are not recorded."""
+    for name, value in (("--buffer", values.buffer), ("--when-full", values.when_full)):
+        if value is not None and not logs:
+            raise UsageError(f"{name} is about single calls", hint="add --mode log")
+    least, most = session.LEAST_BUFFER, session.MOST_BUFFER
+    if values.buffer is not None and not least <= values.buffer <= most:
+        raise UsageError(
+            f"--buffer: {size_text(values.buffer)} is not between {size_text(least)} and "
+            f"{size_text(most)}"
+        )
+
+
+# Options that `soscope prof run` and `attach` share: what to profile, and how.
 
 QUIET, COUNT, SAMPLE, TIME, LOG = "quiet", "count", "sample", "time", "log"
 _INTERVAL = 64
@@ -117,3 +181,180 @@ class What:
         self.buffer: int | None = values.buffer
         self.when_full: str | None = values.when_full
         check_ring(values, logs=self.mode is not None and self.mode.name == LOG)
+
+
+USAGE = "soscope prof run [options] [--] COMMAND [ARGUMENT...]"
+
+SHORT = f"""\
+usage: {USAGE}
+
+Run COMMAND and say in which functions its time goes, and how often those of libraries are called.
+
+  (no mode)         its own functions by samples, and its calls, in one table
+  --boundary time   calls from one image to another
+  --mode time       calls inside libraries that were built with -pg or the like
+  --sample 100      stacks of all threads, so many times a second that they run
+  -l IMAGE          calls of IMAGE alone
+  -f                in children, too
+  -o REC            keep a recording, which soscope prof report shows
+  --json            for programs
+
+  soscope prof run -- sqlite3 :memory: 'select 1'
+
+soscope prof run --help lists all options.
+"""
+
+DESCRIPTION = """\
+Run COMMAND, and say at its end on standard error in which functions its time went, and which
+functions of shared libraries were called, how often and for how long. Without --mode, --boundary
+and --sample one table has its own functions, by samples, and its calls. With -o nothing is said,
+and a recording is kept. COMMAND's own output, exit status and signals stay what they are.
+"""
+
+EPILOG = """\
+exit status: that of COMMAND, or soscope dies of the signal that killed it; 125 if soscope
+itself failed or was misused, 126 if COMMAND cannot be executed, 127 if it was not found.
+"""
+
+RUN_OPTIONS = [
+    DEBUG,
+    *OPTIONS,
+    RECORDING_OUTPUT,
+    RUN_QUIET,
+    Option("--json", dest="json", group=WHERE, help="one JSON document, for programs"),
+    format_option(WHERE),
+]
+
+
+class ProfRunOptions:
+    """The parsed options of `soscope prof run`."""
+
+    __slots__ = ("command", "debug", "json", "output", "quiet", "what")
+
+    def __init__(self, command: list[str], values: Values) -> None:
+        self.command = command
+        self.what = What(values)
+        self.output: str | None = values.output
+        self.quiet: bool = values.quiet
+        self.json: Form = values.json
+        self.debug: bool = values.debug
+
+
+VERB = CommandVerb(
+    "prof run", RUN_OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
+)
+make_parser = VERB.make_parser
+
+
+def parse(arguments: list[str]) -> ProfRunOptions:
+    """Parse the words behind `soscope prof run`. Raises UsageError, or SystemExit for help."""
+    values, command = VERB.read(arguments)
+    if not command:
+        raise UsageError("no command to run", hint=f"usage: {USAGE}")
+    check_form(values.json, values.output, "prof")
+    return ProfRunOptions(command, values)
+
+
+# Records a profile and formats it, for the verbs that record profiles.
+
+
+def settings_of(what: What, command: list[str]) -> ProfSettings:
+    """Return the settings. If no mode is given, it is chosen later."""
+    settings = ProfSettings(command, "", images=what.images, follow=what.follow)
+    if what.mode is not None:
+        settings.mode, settings.interval = what.mode.name, what.mode.interval
+    settings.boundary, settings.sample = what.boundary, what.sample
+    settings.buffer, settings.when_full = what.buffer, what.when_full
+    return settings
+
+
+def profiled(
+    settings: ProfSettings, path: str | None, form: Form, *, quiet: bool
+) -> tuple[Outcome, str | None]:
+    """Profile. Return the outcome, and the text to show.
+
+    The text is None if `path` is a file for the recording.
+    """
+    from soscope.instruments.prof.run import run_prof
+    from soscope.verbs.files import nameless
+    from soscope.verbs.main import Early
+
+    if settings.mode is None and settings.boundary is None and settings.sample is None:
+        from soscope.instruments.prof.run import choose
+
+        choose(settings)
+    early = Early()
+    tell = None if quiet else early
+    descriptor = None if path is not None else nameless()
+    try:
+        settings.record = path or f"/proc/self/fd/{descriptor}"
+        outcome = run_prof(settings, tell)
+        early.finish()
+        if settings.is_chosen and not quiet:
+            from soscope.instruments.prof.run import overlooked
+
+            images = [image for program in outcome.programs for image in program.images]
+            outcome.remarks += overlooked(settings, images)
+        return outcome, None if descriptor is None else _shown(settings.record, form)
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _shown(path: str, form: Form) -> str:
+    from soscope.instruments.prof.run import profile_of
+    from soscope.recording.reader import RecordingFile
+
+    with RecordingFile.open(path) as recording:
+        profile = profile_of(recording, sample_lines=bool(form))  # text has no lines
+    if form:
+        from soscope.report.prof import document
+
+        return form.shaped(document(profile))
+    from soscope.report.prof import text
+
+    shown = text(profile)
+    return f"soscope: {shown}" if profile.is_chosen and profile.own_ns is not None else shown
+
+
+def say_notes(outcome: Outcome, settings: ProfSettings) -> None:
+    """Print what could not be profiled, and how a process was left."""
+    from soscope.control.cost import cost_lines
+    from soscope.proc.status import NOT_HOOKED, in_full
+    from soscope.report.remarks import attached_lines
+
+    for line in (*outcome.remarks, *attached_lines(outcome)):
+        note(line)
+    for path, reason in outcome.untraced:
+        if reason in NOT_HOOKED and settings.sample is not None:
+            note(f"{path}: {NOT_HOOKED[reason]}")
+        else:
+            note(f"{path}: not profiled: {in_full(reason)}")
+    for count, why in outcome.dropped:
+        note(f"{count:,} events lost: {why}")
+    if outcome.record is not None and not outcome.record.startswith("/proc/self/fd/"):
+        # Else the profile has them.
+        for line in (*outcome.executed.lines(), *cost_lines(outcome.cost, "profiling")):
+            note(line)
+        note(f"recording: {outcome.record}; show it: soscope prof report {outcome.record}")
+
+
+# `soscope prof run`: run a command and profile its shared libraries.
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb. Return the command's exit status, or die of its signal."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # Imported late, as --help and usage errors do not need it.
+    from soscope.report.output import STDERR, Output
+    from soscope.verbs.main import leave
+
+    settings = settings_of(options.what, options.command)
+    outcome, shown = profiled(settings, options.output, options.json, quiet=options.quiet)
+    if shown is not None:
+        Output(STDERR, "standard error").write(shown)
+    if not options.quiet:
+        say_notes(outcome, settings)
+    return leave(outcome.status, outcome.signal)

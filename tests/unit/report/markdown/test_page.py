@@ -11,11 +11,9 @@ from markdown_it.token import Token
 
 from soscope.errors import UsageError
 from soscope.model.call import printable
-from soscope.options.form import format_option, settle
-from soscope.options.process import JSON
 from soscope.report.markdown import MOST, page, quoted, size_text, steps, time_text, value_text
 from soscope.report.output import Form
-from soscope.verbs.options import Values
+from soscope.verbs.options import JSON, Values, format_option, settle
 
 READER = MarkdownIt("commonmark").enable("table")
 NASTY = st.text(st.sampled_from("`|\\*_[]()<>#!&~-+=\n\r\t \"'ab1\u2028\x1b\udcff😀"), max_size=12)

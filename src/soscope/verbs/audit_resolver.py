@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope audit-resolver`: what lazy binding does to the registers of a call."""
+
+from __future__ import annotations
+
+from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.main import Invocation, note
+from soscope.verbs.options import FORMAT, JSON, Option
+from soscope.verbs.verb import Verb
+
+USAGE = "soscope audit-resolver [options] [LD.SO]"
+
+SHORT = f"""\
+usage: {USAGE}
+
+Say which registers a dynamic linker saves when it binds a slot at its first call, and which of
+them the code that it runs meanwhile may overwrite.
+
+  LD.SO   the dynamic linker's file (the one that runs soscope)
+  --why   where the code leads out of the file, call by call
+  --json  for programs
+
+  soscope audit-resolver /lib32/ld-linux.so.2
+"""
+
+DESCRIPTION = """\
+Finds the trampolines of lazy binding by what they do, in a stripped file, too: which argument
+registers each saves and restores, what the code that it calls may overwrite, and where it leads
+out of the file. The file is disassembled (pip install 'soscope[disasm]'), never run.
+"""
+
+EPILOG = """\
+exit status: 0 lazy binding loses no argument register, 1 it does, or no trampoline was found,
+2 wrong usage.
+"""
+
+OPTIONS = [
+    DEBUG,
+    Option(
+        "--why",
+        dest="why",
+        group="how to show it",
+        help="every call whose target the file does not say",
+    ),
+    JSON,
+    FORMAT,
+]
+
+
+class AuditOptions:
+    """The parsed options. `path` is None for the loader of this Python interpreter."""
+
+    __slots__ = ("debug", "json", "path", "why")
+
+    def __init__(self, *, path: str | None, why: bool, json: Form, debug: bool) -> None:
+        self.path = path
+        self.why = why
+        self.json = json
+        self.debug = debug
+
+
+VERB = Verb(
+    "audit-resolver",
+    OPTIONS,
+    usage=USAGE,
+    short=SHORT,
+    description=DESCRIPTION,
+    epilog=EPILOG,
+    argument=("LD.SO", "a dynamic linker; that of this interpreter"),
+    most=1,
+)
+make_parser = VERB.make_parser
+
+
+def parse(arguments: list[str]) -> AuditOptions:
+    """Parse the words behind the verb. Raises UsageError, or SystemExit for help."""
+    values, rest = VERB.read(arguments)
+    return AuditOptions(
+        path=rest[0] if rest else None, why=values.why, json=values.json, debug=values.debug
+    )
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb. Return 0, or 1 if an argument is lost or no trampoline was found."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # Imported late, as --help and usage errors do not need it.
+    from soscope.inspect.audit.audit import UNSOUND, audit
+    from soscope.report.audit_resolver import document, text
+    from soscope.verbs.main import show
+
+    audited = audit(options.path)
+    if not show(
+        options.json.shaped(document(audited)) if options.json else text(audited, why=options.why)
+    ):
+        return 1
+    if audited.binds_lazily and audited.verdict is None:
+        note("partial: no trampoline of lazy binding was found in this file")
+        return 1
+    return 1 if audited.verdict == UNSOUND else 0

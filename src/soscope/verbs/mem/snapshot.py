@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope mem snapshot`: the objects of a running process, or its new blocks."""
+
+from __future__ import annotations
+
+from soscope.errors import UsageError
+from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.main import Invocation, note
+from soscope.verbs.mem.leaks import FOR
+from soscope.verbs.options import Option, Values, pid_option, the_pid
+from soscope.verbs.shown import FORMAT, JSON, LIMIT
+from soscope.verbs.verb import Verb
+
+USAGE = "soscope mem snapshot -p PID [options]"
+
+SHORT = f"""\
+usage: {USAGE}
+
+Show the objects of a running process, and where they were made; or its native blocks.
+
+  -p PID      the process
+  --blocks    native blocks that it makes meanwhile, and keeps
+  --for TIME  with --blocks: for so long (10s)
+  --gc        collect garbage before the look
+  --limit N   the N largest rows alone
+  --qualname  types with their module and class
+  --json      for programs
+
+soscope mem snapshot --help lists all options.
+"""
+
+DESCRIPTION = """\
+Show which objects a running process has at this moment, by file, line and type. Objects that are
+older than soscope mem attach have no file: without it all are, and only types can be told.
+
+With --blocks, soscope goes into the process and records what it makes of native blocks and
+mappings for the time of --for; at the end those are shown that are still there, by stack. Blocks
+that are older are not known. A process without Python or Ruby has blocks alone: they are shown
+without --blocks, too.
+"""
+
+EPILOG = """\
+The process stands still for the time that it takes to read its objects. An interpreter that runs
+no code and waits for nothing cannot be asked.
+exit status: 0 fine, 1 the process cannot be visited, 2 wrong usage, 3 not permitted, 4 no such
+process.
+"""
+
+OPTIONS = [
+    DEBUG,
+    pid_option(about="it stands still for some milliseconds"),
+    Option(
+        "--blocks",
+        dest="blocks",
+        group="what to look at",
+        help="native blocks that are made meanwhile and stay, by stack",
+    ),
+    FOR,
+    Option("--gc", dest="gc", group="what to look at", help="collect garbage once before the look"),
+    LIMIT,
+    Option(
+        "--qualname",
+        dest="qualname",
+        group=LIMIT.group,
+        help="types with module and qualified name",
+    ),
+    JSON,
+    FORMAT,
+]
+
+VERB = Verb(
+    "mem snapshot", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
+)
+make_parser = VERB.make_parser
+
+
+_BLOCKS_FOR = 10_000_000_000  # nanoseconds
+
+
+class MemSnapshotOptions:
+    """The parsed options of `soscope mem snapshot`. `duration` is for blocks, in ns."""
+
+    __slots__ = (
+        "blocks",
+        "collect",
+        "debug",
+        "duration",
+        "is_about_objects",
+        "json",
+        "limit",
+        "pid",
+        "qualname",
+    )
+
+    def __init__(self, values: Values) -> None:
+        """Take the options from the parsed words. Raises UsageError."""
+        self.pid = the_pid(values, USAGE)
+        self.blocks: bool = values.blocks
+        self.duration: int = values.duration or _BLOCKS_FOR
+        self.collect: bool = values.gc
+        self.json: Form = values.json
+        self.limit: int | None = values.rows
+        self.qualname: bool = values.qualname
+        self.debug: bool = values.debug
+        self.is_about_objects = self.collect or self.qualname
+        if self.blocks and self.is_about_objects:
+            raise UsageError("--gc and --qualname are about objects, and --blocks is not")
+        if values.duration is not None and not self.blocks:
+            raise UsageError("--for is for --blocks: objects are seen at one moment")
+
+
+def parse(arguments: list[str]) -> MemSnapshotOptions:
+    """Parse the words behind `soscope mem snapshot`. Raises UsageError, or SystemExit for help."""
+    values, _ = VERB.read(arguments)
+    return MemSnapshotOptions(values)
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb. Return 0, or 1 if not everything could be printed."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    if _is_native(options):
+        from soscope.verbs.mem.attach import show_blocks
+
+        return show_blocks(
+            options.pid,
+            duration_ns=options.duration,
+            older_ns=0,
+            json=options.json,
+            limit=options.limit,
+        )
+
+    # Imported late, as --help and usage errors do not need it.
+    from soscope.inspect.memory import divide
+    from soscope.instruments.mem.live import snapshot
+    from soscope.verbs.main import show
+
+    report = snapshot(
+        options.pid, collect=options.collect, qualname=options.qualname, divide=divide
+    )
+    if options.json:
+        from soscope.report.mem import document
+
+        said = document(report, options.limit)
+    else:
+        from soscope.report.mem import text
+
+        said = text(report, options.limit)
+    return 0 if show(options.json.shaped(said)) else 1
+
+
+def _is_native(options: MemSnapshotOptions) -> bool:
+    """Return whether blocks are wanted, or the process has only blocks."""
+    if options.blocks or options.is_about_objects:
+        return options.blocks
+    from soscope.instruments.mem.live import has_interpreter
+    from soscope.verbs.options import duration_text
+
+    if has_interpreter(options.pid):
+        return False
+    time = duration_text(options.duration)
+    note(f"process {options.pid} has no Python or Ruby: its new blocks of {time} are shown")
+    return True

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope mem where`: the uses of a process's memory."""
+
+from __future__ import annotations
+
+from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.main import Invocation
+from soscope.verbs.options import (
+    FORMAT,
+    JSON,
+    ONCE,
+    Option,
+    Values,
+    parse_duration,
+    pid_option,
+    the_pid,
+)
+from soscope.verbs.verb import Verb
+
+USAGE = "soscope mem where [options] -p PID"
+
+SHORT = f"""\
+usage: {USAGE}
+
+Say where the memory of a process is, and whether it leaks or malloc keeps it.
+
+  -p PID      the process; it is only read, and never stopped
+  --for TIME  look twice, with this time between, and say what grows
+  --json      for programs
+
+  soscope mem where -p 4711
+  soscope mem where -p 4711 --for 60s
+
+soscope mem where --help lists all options.
+"""
+
+DESCRIPTION = """\
+Prints one table that adds up to the resident memory (RSS): blocks in use, what malloc keeps free
+by arena, files by library, stacks, shared memory, huge pages, and the rest. Below it: what
+malloc_trim(0) would give back, which block pins the top of the heap, and a verdict: leak, retention
+or unknown, with the setting that would help. One look never says leak.
+"""
+
+EPILOG = """\
+exit status: 0 fine, 2 wrong usage, 3 not permitted, 4 no such process.
+"""
+
+OPTIONS = [
+    DEBUG,
+    pid_option(about="it is only read, and never stopped"),
+    Option(
+        "--for",
+        dest="duration",
+        kind=ONCE,
+        metavar="TIME",
+        convert=parse_duration,
+        group="what to look at",
+        help="look twice, with this time between (60s, 5m), and say what grows",
+    ),
+    JSON,
+    FORMAT,
+]
+
+
+class WhereOptions:
+    """The parsed options of `soscope mem where`. `duration` is in ns, None for one look."""
+
+    __slots__ = ("debug", "duration", "json", "pid")
+
+    def __init__(self, values: Values) -> None:
+        """Take the options from the parsed words. Raises UsageError."""
+        self.pid = the_pid(values, USAGE)
+        self.duration: int | None = values.duration
+        self.json: Form = values.json
+        self.debug: bool = values.debug
+
+
+VERB = Verb(
+    "mem where",
+    OPTIONS,
+    usage=USAGE,
+    short=SHORT,
+    description=DESCRIPTION,
+    epilog=EPILOG,
+)
+make_parser = VERB.make_parser
+
+
+def parse(arguments: list[str]) -> WhereOptions:
+    """Parse the words behind `soscope mem where`. Raises UsageError, or SystemExit for help."""
+    values, _ = VERB.read(arguments)
+    return WhereOptions(values)
+
+
+_NS = 1_000_000_000
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb. Return 0, or 1 if the result could not be written."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # Imported late, as --help and usage errors do not need it.
+    from soscope.inspect.memory import judge, look_at, watch
+    from soscope.live.process import Process
+    from soscope.report.mem import where_document, where_text
+    from soscope.verbs.main import show
+
+    with Process(options.pid, is_gentle=True) as process:
+        looks = [look_at(process)]
+        if options.duration is not None:
+            looks += watch(process, looks[0], options.duration / _NS)
+    verdict = judge(looks)
+    make = where_document if options.json else where_text
+    return 0 if show(options.json.shaped(make(looks[-1], verdict))) else 1

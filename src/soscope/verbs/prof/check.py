@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope prof check`: how a library can be profiled."""
+
+from __future__ import annotations
+
+from soscope.report.output import Form
+from soscope.verbs.display import DEBUG
+from soscope.verbs.main import Invocation, note
+from soscope.verbs.options import FORMAT, JSON, Values
+from soscope.verbs.verb import Verb
+
+USAGE = "soscope prof check [options] LIB"
+
+SHORT = f"""\
+usage: {USAGE}
+
+Say what a library was instrumented with, and how it can be profiled.
+
+  --json   for programs
+
+  soscope prof check ./libfoo.so
+
+soscope prof check --help lists all options.
+"""
+
+DESCRIPTION = """\
+Says with which options an ELF file was instrumented (-pg, -pg -mfentry, -finstrument-functions,
+-fpatchable-function-entry), how many places of its code call the hook, and how many of those are in
+inlined functions; which ways to record will work for it, and about how many nanoseconds each costs
+a call; and with which options it were better built. Nothing of it is run.
+"""
+
+EPILOG = """\
+exit status: 0 fine, 1 it cannot be read, or is no linked ELF file, 2 wrong usage.
+"""
+
+OPTIONS = [DEBUG, JSON, FORMAT]
+
+
+class ProfCheckOptions:
+    """The parsed options of `soscope prof check`."""
+
+    __slots__ = ("debug", "file", "json")
+
+    def __init__(self, values: Values, files: list[str]) -> None:
+        (self.file,) = files
+        self.json: Form = values.json
+        self.debug: bool = values.debug
+
+
+VERB = Verb(
+    "prof check",
+    OPTIONS,
+    usage=USAGE,
+    short=SHORT,
+    description=DESCRIPTION,
+    epilog=EPILOG,
+    argument=("LIB", "an ELF library or program"),
+    least=1,
+    most=1,
+)
+make_parser = VERB.make_parser
+
+
+def parse(arguments: list[str]) -> ProfCheckOptions:
+    """Parse the words behind `soscope prof check`. Raises UsageError, or SystemExit for help."""
+    return ProfCheckOptions(*VERB.read(arguments))
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb. Return 0, or 1 if a part of the file cannot be read or printing failed."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # Imported late, as --help and usage errors do not need it.
+    from soscope.instruments.prof.check import look_at
+    from soscope.report.prof import check_document, check_text
+    from soscope.verbs.main import show
+
+    library = look_at(options.file)
+    make = check_document if options.json else check_text
+    said = options.json.shaped(make(library))
+    for why in library.mapped.partial:
+        note(f"{options.file}: partial: {why}")
+    return 0 if show(said) and not library.mapped.partial else 1

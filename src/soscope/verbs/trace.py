@@ -1,0 +1,847 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope trace`: run a command and show its calls into shared libraries."""
+
+from __future__ import annotations
+
+import os
+
+from soscope.control import settings as session
+from soscope.control.settings import AUTO, ENGINES, ENTRIES
+from soscope.errors import SoscopeError, UsageError
+from soscope.instruments.trace import settings
+from soscope.instruments.trace.settings import TraceSettings
+from soscope.report.output import Form
+from soscope.report.trace.display import Display
+from soscope.report.trace.tablesettings import TableSettings
+from soscope.verbs.display import (
+    DEBUG,
+    DISPLAY,
+    PATHS,
+    PROTOTYPES,
+    SUMMARY,
+    VIEWS,
+    check_command,
+    check_views,
+    display_from,
+    given,
+    graph_option,
+    is_graph,
+    stacks_from,
+    table_from,
+)
+from soscope.verbs.filters import (
+    FILTERS,
+    FLIGHT,
+    ON_OFF,
+    TOGGLE,
+    asked_of_calls,
+    choice_from,
+    flight_from,
+)
+from soscope.verbs.main import Early, Invocation, note
+from soscope.verbs.options import (
+    COUNT,
+    LIST,
+    LIVE,
+    VALUE,
+    Option,
+    Values,
+    names,
+    parse_duration,
+    parse_size,
+    pids_option,
+    selection_options,
+    size_text,
+    understand,
+)
+from soscope.verbs.remote import remote_option
+from soscope.verbs.verb import CommandVerb
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from soscope.control.outcome import Outcome
+    from soscope.instruments.trace.choice import Choice
+    from soscope.instruments.trace.listener import Listener
+    from soscope.instruments.trace.outcome import TraceOutcome
+    from soscope.report.output import Output
+
+
+# Options for programs of other architectures, which run under an emulator.
+
+_GROUP = "programs of other architectures"
+
+EMULATION = (
+    remote_option(_GROUP),
+    Option(
+        "--sysroot",
+        dest="sysroot",
+        kind=VALUE,
+        metavar="DIR",
+        group=_GROUP,
+        help="where the system of the command's machine lies (Debian's cross libraries)",
+    ),
+    Option(
+        "--qemu",
+        dest="qemu",
+        kind=VALUE,
+        metavar="PATH",
+        group=_GROUP,
+        help="the emulator that runs the command (qemu-ARCH, by the command's machine)",
+    ),
+    Option(
+        "--engine",
+        dest="engine",
+        kind=VALUE,
+        metavar="NAME",
+        choices=ENGINES,
+        group=_GROUP,
+        help="how its calls are seen: auto, poison (slots that fault), sites (breakpoints), slot",
+    ),
+    Option(
+        "--check",
+        dest="check",
+        group=_GROUP,
+        help="see its calls by two engines: the last line compares, status 1 if they differ",
+    ),
+    Option(
+        "-x",
+        "--inside",
+        dest="inside",
+        kind=LIST,
+        metavar="SYMBOL[@IMAGE]",
+        group=_GROUP,
+        help="calls of functions inside an image, by their entry points; * and ? may stand in it",
+    ),
+)
+
+
+def engine_from(values: Values) -> str | None:
+    """Return the engine that is asked for. Raises UsageError for conflicting options."""
+    engine: str | None = values.engine
+    has_words = bool(values.select or values.from_ or values.to)
+    if values.inside and not has_words and engine in (None, AUTO) and not values.check:
+        engine = ENTRIES
+    if engine == ENTRIES and not values.inside:
+        raise UsageError("--engine entries: of which functions?", hint="-x SYMBOL")
+    if engine == ENTRIES and values.check:
+        raise UsageError("--check compares calls through slots, and --engine entries sees none")
+    return engine
+
+
+# The options of `soscope trace`: the words on the command line, and what they become.
+
+USAGE = "soscope trace [options] {[--] COMMAND [ARGUMENT...] | -p PID | --remote ADDRESS}"
+
+SHORT = f"""\
+usage: {USAGE}
+
+Run COMMAND and show the calls it makes into shared libraries; -p: of a process.
+
+  -p PID        a process that runs already; Ctrl-C ends the trace, not the process;
+                several: -p PID,PID; by name: -p nginx
+  -e EXPR       only these calls: -e 'open*,read', -e malloc@libfoo.so, -e '/SSL_.*/'
+  --from IMAGE  calls made by this image; all: by every image (else the program's own)
+  -l IMAGE      calls into this image
+  -c            count: calls, errors and time by function
+  -T            the time each call took
+  -Z            failed calls alone; also --slower 1ms, --where 'size > 1MiB'
+  -f            follow children
+  -o FILE       write to FILE
+
+  soscope trace -T -e 'open*,read,close' -- cat /etc/hostname
+
+soscope trace --help lists all options.
+"""
+
+DESCRIPTION = """\
+Run COMMAND and show the calls that cross the boundary of its shared libraries, with
+arguments and results, as they happen (or counted, with -c). The command's own output,
+exit status and signals stay what they are; the trace goes to standard error, or to FILE
+with -o.
+"""
+
+EPILOG = """\
+With -p PID, a process that runs already is traced, until --duration is over, Ctrl-C or
+SIGTERM: then everything in it is put back as it was. soscope detach -p PID does that where
+soscope itself was killed. -p PID,PID and -p again trace several; -p NAME the one that is
+called so (as pgrep -x finds it).
+
+EXPR is ltrace's filter expression: rules [+-]SYMBOL@CALLER one after the other; the last
+one that matches a call decides. Patterns are globs on the whole name, or POSIX basic
+regular expressions between slashes; a comma separates rules like a plus. Behind the @
+stands the image that CALLS (MAIN is the program); -l names the image that is called.
+%mem, %file, %desc, %stream, %net, %string, %thread, %process, %dl, %time, %signal and
+%syscall are sets of functions.
+Without -e, --from and -l, the calls of the program itself are shown.
+
+CONDITION compares the arguments of a call (by their names in its declaration, or arg1,
+arg2...), ret, errno, failed, duration, symbol, caller, callee, pid, tid and depth, with
+numbers, 'texts' and CONSTANTS, by < <= > >= == != ~ !~ &; and, or, not join such tests.
+
+IMAGE is a glob on the soname (or the file name, where there is none), a path, a /regex/,
+MAIN or all. SIZE takes k, M, G and KiB, MiB, GiB (1024), kB, MB, GB (1000). TIME takes
+ms, s, m, h.
+
+exit status: that of COMMAND, or soscope dies of the signal that killed it; 125 if soscope
+itself failed or was misused, 126 if COMMAND cannot be executed, 127 if it was not found.
+
+examples:
+  soscope trace ls                                  what ls calls
+  soscope trace -c --from all -- python3 -c 'import json'
+  soscope trace -e 'malloc,free-@libc.so*' -- prog  but not libc's own
+  soscope trace -e %desc -y --slower 1ms -p 4711    slow calls on descriptors
+  soscope trace --record run.sosr -- prog           then: soscope report run.sosr
+"""
+
+
+def parse_variable(text: str) -> str:
+    """Return a variable unchanged. Raises UsageError if it has no name."""
+    if not text.partition("=")[0]:
+        raise UsageError(f"'{text}' names no variable", hint="for example LANG=C")
+    return text
+
+
+_SYSTEM_CALLS, _OWN_CALLS = "%syscall", "*@MAIN"
+_NOT_THE_KERNELS = (
+    "-S shows the system calls that go through functions of the C library;"
+    " strace shows all that the kernel sees"
+)
+_KEPT_OF_PATHS = 256  # bytes: -y shows opened paths in full, whatever -s is
+
+
+class TraceOptions:
+    """The parsed options of `soscope trace`.
+
+    `settings` is for the instrument, `display` for the report. `output` is the argument of -o
+    (None for standard error). `json` is the form of the output. `prints` tells whether anything
+    but notes is printed, as --record alone prints nothing. `explain` is a function whose
+    declaration is to be printed, None to trace the command. `separately` means that each process
+    has a file of its own. `svg` is a file for the picture of a graph, None if there is none.
+    `choice` chooses the calls that are printed, or is None for all. `table` is for the table of
+    -c, and `shows_both` means that the calls are shown before it (-C).
+    """
+
+    __slots__ = (
+        "choice",
+        "display",
+        "explain",
+        "json",
+        "live",
+        "output",
+        "prints",
+        "separately",
+        "settings",
+        "shows_both",
+        "svg",
+        "table",
+    )
+
+    def __init__(
+        self,
+        trace: TraceSettings,
+        display: Display,
+        *,
+        choice: Choice | None,
+        output: str | None,
+        explain: str | None,
+        json: Form,
+        live: str,
+        prints: bool,
+        separately: bool,
+        table: TableSettings,
+        shows_both: bool,
+        svg: str | None,
+    ) -> None:
+        self.svg = svg
+        self.settings = trace
+        self.display = display
+        self.choice = choice
+        self.output = output
+        self.explain = explain
+        self.json = json
+        self.live = live
+        self.prints = prints
+        self.separately = separately
+        self.table = table
+        self.shows_both = shows_both
+
+    @property
+    def tables_calls(self) -> bool:
+        """Return whether the table is made from single calls of a recording."""
+        counted = self.settings.mode == settings.MODE_TRACE
+        return counted and (self.shows_both or self.table.needs_durations)
+
+
+_WHICH = "which calls"
+_WHAT = "what to keep of them"
+_WHERE = "where to"
+_COMMAND = "the command"
+
+_PID = pids_option(
+    group=_WHICH,
+    about="a process that runs already, by number or name; several: -p A -p B, -p A,B",
+)
+
+OPTIONS = [
+    DEBUG,
+    _PID,
+    *selection_options(
+        _WHICH,
+        select="calls that this filter expression chooses (repeatable: one of them)",
+        from_="calls made by this image; all: every image",
+        to="calls to functions of this image",
+    ),
+    Option(
+        "-S",
+        "--system-calls",
+        dest="system_calls",
+        group="which calls",
+        help="also functions of the C library that are system calls: -e %%syscall",
+    ),
+    Option(
+        "-f",
+        "--follow-forks",
+        dest="follow",
+        kind=COUNT,
+        group=_WHICH,
+        help="children, too; -ff -o FILE: a file for each process, FILE.PID",
+    ),
+    Option(
+        "-c",
+        "--summary",
+        dest="summary",
+        group=_WHAT,
+        rivals="mode",
+        help="calls, errors and times by function",
+    ),
+    Option(
+        "-C",
+        "--summary-too",
+        dest="both",
+        group=_WHAT,
+        rivals="mode",
+        help="the calls, and at the end the table of -c",
+    ),
+    Option(
+        "--count-only",
+        dest="count_only",
+        group=_WHAT,
+        rivals="mode",
+        help="calls by function: the cheapest",
+    ),
+    Option(
+        "--entry-only",
+        dest="entry_only",
+        group=_WHAT,
+        rivals="mode",
+        help="no results and durations: half the cost",
+    ),
+    Option(
+        "-E",
+        "--env",
+        dest="environ",
+        kind=LIST,
+        metavar="VAR=VALUE",
+        convert=parse_variable,
+        group=_COMMAND,
+        help="a variable of the command's environment; VAR alone: without it (repeatable)",
+    ),
+    Option(
+        "-u",
+        "--user",
+        dest="user",
+        kind=VALUE,
+        metavar="USER",
+        group=_COMMAND,
+        help="run the command as this user, with all their groups",
+    ),
+    *EMULATION,
+    Option(
+        "--duration",
+        dest="duration",
+        kind=VALUE,
+        metavar="TIME",
+        convert=parse_duration,
+        group=_WHAT,
+        help="stop recording after TIME; the command goes on",
+    ),
+    *ON_OFF,
+    TOGGLE,
+    *FLIGHT,
+    *FILTERS,
+    PROTOTYPES,
+    Option(
+        "--explain",
+        dest="explain",
+        kind=VALUE,
+        metavar="SYMBOL",
+        group=PROTOTYPES.group,
+        help="print what is known of a function, and from where; run nothing",
+    ),
+    *DISPLAY,
+    LIVE,
+    PATHS,
+    *VIEWS,
+    *SUMMARY,
+    Option(
+        "-o",
+        "--output",
+        dest="output",
+        kind=VALUE,
+        metavar="FILE",
+        group=_WHERE,
+        help="write to FILE; -: standard output",
+    ),
+    Option(
+        "--record",
+        dest="record",
+        kind=VALUE,
+        metavar="FILE",
+        group=_WHERE,
+        help="keep a recording (and print nothing, without -o)",
+    ),
+    Option(
+        "--buffer",
+        dest="buffer",
+        kind=VALUE,
+        metavar="SIZE",
+        default=session.DEFAULT_BUFFER,
+        convert=parse_size,
+        group=_WHERE,
+        help=f"memory between command and soscope ({size_text(session.DEFAULT_BUFFER)})",
+    ),
+    Option(
+        "--limit",
+        dest="limit",
+        kind=VALUE,
+        metavar="SIZE",
+        convert=parse_size,
+        group=_WHERE,
+        help="stop recording after SIZE bytes; the command goes on",
+    ),
+    Option(
+        "--when-full",
+        dest="when_full",
+        kind=VALUE,
+        metavar="POLICY",
+        choices=session.WHEN_FULL,
+        group=_WHERE,
+        help="when the buffer is full: block (the command waits; not with -p), drop (with -p),"
+        " overwrite, stop",
+    ),
+]
+
+
+VERB = CommandVerb(
+    "trace",
+    OPTIONS,
+    usage=USAGE,
+    short=SHORT,
+    description=DESCRIPTION,
+    epilog=EPILOG,
+    habits=True,
+)
+make_parser = VERB.make_parser
+
+
+def parse(arguments: list[str]) -> TraceOptions:
+    """Parse the words behind `soscope trace`. Raises UsageError, or SystemExit for help."""
+    values, command = VERB.read(arguments)
+    understand(values)
+    check_command(values, command)
+    pids = [pid for some in values.pids for pid in some]
+    if values.remote is not None:
+        _check_remote(values, pids, command)
+    elif values.explain is None or (pids and command):
+        check_target(pids, command, usage=USAGE)
+    check_sizes(values)
+    _check_output(values.output)
+    if pids and (values.environ or values.user is not None):
+        raise UsageError(
+            f"{'-E' if values.environ else '-u'} is for a command:"
+            " a process that runs has its environment and user already"
+        )
+    check_views(values)
+    values.summary |= is_graph(values)
+    table = table_from(values)
+    check_table(values)
+    mode = settings.MODE_TRACE
+    if values.summary and not table.needs_calls:  # the agent does not keep them
+        mode = settings.MODE_SUMMARY
+    elif values.count_only:
+        mode = settings.MODE_COUNT
+    separately = values.follow > 1
+    if separately:
+        _check_separate(values.output, tables=values.summary or values.both or values.count_only)
+    flight = flight_from(values)
+    prints = values.record is None or values.output is not None or values.svg is not None
+    _check_filters(values, mode, prints=prints)
+    display = display_from(values, several=len(pids) > 1)
+    if values.system_calls:
+        display.remarks.append(_NOT_THE_KERNELS)
+    if values.entry_only and display.durations:
+        display.remarks.append("--entry-only records no ends of calls, so -T shows no durations")
+    return TraceOptions(
+        TraceSettings(
+            command,
+            select=_selected(values),
+            from_=_callers(values),
+            to=values.to,
+            mode=mode,
+            follow=bool(values.follow),
+            entry_only=values.entry_only,
+            string_limit=_kept_of_strings(values),
+            prototypes=values.prototypes,
+            duration_ns=values.duration,
+            buffer=values.buffer,
+            limit=values.limit,
+            when_full=values.when_full or _when_full(pids, flight),
+            record=values.record,
+            pids=pids,
+            environ=_environment(values.environ) if values.environ else None,
+            user=values.user,
+            wants_events=prints
+            and flight is None
+            and mode == settings.MODE_TRACE
+            and (table.tree or not values.summary),
+            debug=values.debug,
+            on=values.on,
+            off=values.off,
+            toggle=values.toggle,
+            flight=flight,
+            remote=values.remote,
+            sysroot=values.sysroot,
+            qemu=values.qemu,
+            engine=engine_from(values),
+            check=values.check,
+            inside=values.inside,
+            stacks=stacks_from(values) if mode == settings.MODE_TRACE else 0,
+        ),
+        display,
+        choice=choice_from(values),
+        output=values.output,
+        explain=values.explain,
+        json=values.json,
+        svg=values.svg,
+        live=values.live,
+        prints=prints,
+        separately=separately,
+        table=table,
+        shows_both=values.both,
+    )
+
+
+def _callers(values: Values) -> list[str]:
+    """Return the calling images. By default, a graph has the calls of all images."""
+    wanted: list[str] = values.from_
+    if is_graph(values) and not (wanted or values.select or values.to):
+        return ["all"]
+    return wanted
+
+
+def _when_full(pids: list[int], flight: object) -> str:
+    """Return the default policy for a full buffer."""
+    if flight is not None:
+        return "overwrite"
+    return "drop" if pids else "block"
+
+
+def _selected(values: Values) -> list[str]:
+    """Return the arguments of -e, including those that -S stands for."""
+    if not values.system_calls:
+        return list(values.select)
+    own = [] if values.select or values.from_ or values.to else [_OWN_CALLS]
+    return [*values.select, *own, _SYSTEM_CALLS]
+
+
+def names_process(arguments: list[str]) -> bool:
+    """Return whether words, which may be wrong, are about a process and not a command."""
+    return names(OPTIONS, arguments, _PID)
+
+
+def check_target(pids: list[int], command: list[str], *, usage: str) -> None:
+    """Make sure that there are processes to trace, or a command."""
+    if not pids:
+        if not command:
+            raise UsageError("no command to run", hint=f"usage: {usage}")
+        return
+    if command:
+        raise UsageError("-p PID and a command are two things to trace", hint=f"usage: {usage}")
+
+
+def _check_remote(values: Values, pids: list[int], command: list[str]) -> None:
+    """Refuse options that cannot be combined with the program of a stub."""
+    if pids:
+        raise UsageError("-p PID and --remote are two things to trace")
+    if len(command) > 1:
+        raise UsageError(
+            f"'{command[1]}': the program of a stub has its arguments already",
+            hint="soscope trace --remote ADDRESS -- PROGRAM",
+        )
+    flags = {"-E": values.environ, "-u": values.user, "--qemu": values.qemu}
+    for flag, value in flags.items():
+        if value:
+            raise UsageError(f"{flag} is for a command that soscope starts, and not for --remote")
+
+
+def _check_output(output: str | None) -> None:
+    """Refuse a file name that strace would take for a command."""
+    if output is not None and output[:1] in ("|", "!"):
+        raise UsageError(
+            f"-o '{output}' starts no command, as it does in strace",
+            hint=f"-o /dev/fd/3 ... 3> >({output[1:]}); a file that is called so: -o './{output}'",
+        )
+
+
+def _environment(changes: list[str]) -> dict[str, str]:
+    """Return our environment with changes: VAR=VALUE sets a variable, VAR removes it."""
+    from soscope.control.environment import inherited
+
+    environ: dict[str, str] = {}
+    for entry in inherited():
+        name, equals, value = os.fsdecode(entry).partition("=")
+        if equals:
+            environ.setdefault(name, value)
+    for change in changes:
+        name, equals, value = change.partition("=")
+        environ.pop(name, None)
+        if equals:
+            environ[name] = value
+    return environ
+
+
+def _kept_of_strings(values: Values) -> int:
+    """Return how many bytes of a string to keep: enough for the paths of -P and -y."""
+    longest = max((len(os.fsencode(path)) for path in values.paths), default=0)
+    needed = min(longest + 1, settings.MOST_STRING_LIMIT) if longest else 0
+    return max(int(values.string_limit), needed, _KEPT_OF_PATHS if values.show_paths else 0)
+
+
+def _check_filters(values: Values, mode: str, *, prints: bool) -> None:
+    """Refuse options that choose single calls if there are no single calls."""
+    flags = asked_of_calls(values)
+    if not flags:
+        return
+    shown = " ".join(flags)
+    if mode != settings.MODE_TRACE:
+        option = graph_option(values) or ("--count-only" if values.count_only else "-c")
+        view = option if is_graph(values) else "-c"
+        raise UsageError(
+            f"{shown}: {option} adds up in the program, where no call is looked at by itself",
+            hint=f"trace --record FILE, then: soscope report {view} {shown} ... FILE",
+        )
+    choice = choice_from(values)
+    if values.entry_only and choice is not None and choice.asks_of_end:
+        raise UsageError(
+            f"{shown}: --entry-only records no ends of calls: no results, errors and durations",
+            hint="leave out --entry-only; to count calls alone, --count-only is cheapest",
+        )
+    if not prints:
+        raise UsageError(
+            f"{shown}: a recording keeps all calls, and nothing is printed",
+            hint=f"give it to soscope report, or print as well: -o FILE with {shown} ...",
+        )
+
+
+def check_table(values: Values) -> None:
+    """Refuse options about a table if there is no table."""
+    option = given(values)
+    if option and not (values.summary or values.both or values.count_only):
+        raise UsageError(
+            f"{option} is about the table at the end", hint="add -c, or -C for calls and table"
+        )
+    if values.count_only and table_from(values).needs_durations:
+        raise UsageError(f"{option} is about times, and --count-only takes none", hint="use -c")
+    if values.both and values.json.is_markdown:
+        raise UsageError(
+            "-C and --format md: a page of the calls has their functions, too",
+            hint="--format md for the calls, -c --format md for the table",
+        )
+    if values.both and values.json:
+        raise UsageError(
+            "-C and --json: calls are JSON Lines, and a table is one document",
+            hint="--json --record FILE, then soscope report -c --json FILE",
+        )
+
+
+def _check_separate(output: str | None, *, tables: bool) -> None:
+    """Refuse -ff if there is nothing to write for each process, or no file."""
+    if tables:
+        raise UsageError(
+            "-ff is for calls, and a table is that of all processes", hint="-f follows children"
+        )
+    if output is None or output == "-":
+        raise UsageError(
+            "-ff writes a file for each process: -o FILE is missing",
+            hint="-ff -o FILE writes FILE.PID; -f shows all processes in one trace",
+        )
+
+
+def check_sizes(values: Values) -> None:
+    """Refuse sizes that cannot work."""
+    buffer, string_limit = values.buffer, values.string_limit
+    if values.limit is not None and values.record is None:
+        raise UsageError("--limit is about the size of a recording", hint="add --record FILE")
+    least, most = session.LEAST_BUFFER, session.MOST_BUFFER
+    if not least <= buffer <= most:
+        raise UsageError(
+            f"--buffer: {size_text(buffer)} is not between {size_text(least)} and {size_text(most)}"
+        )
+    if string_limit > settings.MOST_STRING_LIMIT:
+        raise UsageError(f"-s: {string_limit} is more than {settings.MOST_STRING_LIMIT}")
+
+
+# `soscope trace`: run a command and show its calls into shared libraries.
+
+_STDERR = 2
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb. Return the command's exit status, or die of its signal."""
+    try:
+        options = parse(invocation.words)
+    except SoscopeError:
+        invocation.wraps = not names_process(invocation.words)
+        raise
+    options.settings.debug |= invocation.debug
+    invocation.debug = options.settings.debug
+    invocation.wraps = not options.settings.pids
+
+    if options.explain is not None:
+        from soscope.verbs.prototype import explain
+
+        invocation.wraps = False
+        return explain(options.explain, options.settings, json=options.json)
+
+    # Imported late, as --help and usage errors do not need it.
+    from soscope.instruments.trace.listener import Listener
+    from soscope.instruments.trace.run import run_trace
+    from soscope.report.output import Output
+    from soscope.verbs import listeners
+
+    picture = None if options.svg is None else Output.open(options.svg)
+
+    def make(output: Output) -> Listener:
+        return listeners.make(
+            options.settings.mode,
+            output,
+            options.display,
+            json=options.json,
+            table=options.table,
+            picture=picture,
+        )
+
+    choice = listeners.with_descriptors(
+        options.choice, options.display, live=True, starts=not options.settings.pids
+    )
+
+    def chosen(listener: Listener) -> Listener:
+        if choice is None:
+            return listener
+        from soscope.instruments.trace.filters import choose
+
+        return choose(listener, choice)
+
+    early = Early()
+    tell = None if options.display.quiet else early
+    listener = Listener()
+    is_silent = False  # the reader of notes is gone
+    outputs: list[Output] = []  # outputs whose missing lines are noted
+    if options.separately and options.output is not None:
+        from soscope.report.trace.adorned import SeparateListener
+
+        separate = SeparateListener(options.output, make)
+        separate.wants_callers = options.display.tree
+        outputs = separate.failed
+        outcome = run_trace(options.settings, chosen(separate), separate.destination, tell)
+    else:
+        output = Output.open(options.output)
+        outputs += [output]
+        if picture is not None:
+            outputs += [picture]
+            _check_picture(picture, output, options)
+        if options.prints and (options.shows_both or not options.tables_calls):
+            listener = chosen(make(output))
+        try:
+            if options.settings.flight is not None:
+                from soscope.verbs.scratch import run_with_flights
+
+                outcome = run_with_flights(options, output, tell)
+            elif options.prints and options.tables_calls:
+                from soscope.verbs.scratch import run_with_table
+
+                outcome = run_with_table(options, listener, output, tell)
+            else:
+                outcome = _run_alone(options, listener, output, tell)
+            is_silent = output.is_given_up
+        finally:
+            for opened in outputs:
+                opened.close()
+    if not is_silent:
+        early.finish()
+        say_notes(outcome, outputs, options.display)
+    if outcome.verdict is not None:
+        note(outcome.verdict.line, prefix="")
+    return end(outcome)
+
+
+def _check_picture(picture: Output, output: Output, options: TraceOptions) -> None:
+    """Raise UsageError if a picture would replace another file."""
+    from soscope.instruments.trace.run import check_files, file_at
+
+    record = options.settings.record
+    check_files(
+        options.settings,
+        [
+            ("--record", None if record is None else file_at(record)),
+            ("-o", output.file),
+            ("--svg", picture.file),
+        ],
+    )
+
+
+def _run_alone(
+    options: TraceOptions,
+    listener: Listener,
+    output: Output,
+    tell: Callable[[str], None] | None,
+) -> TraceOutcome:
+    """Trace. If nothing else is printed on a terminal, show the progress there."""
+    from soscope.instruments.trace.run import run_trace
+
+    if os.isatty(_STDERR):
+        from soscope.verbs.scratch import is_wanted, run_with_line
+
+        if is_wanted(options):
+            return run_with_line(options, listener, output, tell)
+    return run_trace(options.settings, listener, output, tell)
+
+
+def end(outcome: Outcome) -> int:
+    """Return the exit status of an observation, or die as its command did."""
+    from soscope.verbs.main import leave
+
+    if outcome.attached:
+        return (
+            1
+            if outcome.not_attached or any(attachment.failure for attachment in outcome.attached)
+            else 0
+        )
+    if outcome.verdict is not None and not outcome.verdict.is_same:
+        return 1
+    return leave(outcome.status, outcome.signal)
+
+
+def say_notes(outcome: TraceOutcome, outputs: list[Output], display: Display) -> None:
+    """Print which lines of outputs are missing, and the notes."""
+    for output in outputs:
+        if output.error is not None:
+            reason = (output.error.strerror or "").lower()
+            note(f"cannot write {output.name}: {reason}; {output.lost:,} lines are missing")
+    if not display.quiet:
+        from soscope.report.trace.notes import notes
+
+        for line in notes(outcome, display):
+            note(line)
