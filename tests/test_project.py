@@ -86,6 +86,44 @@ def test_no_file_is_too_long() -> None:
     assert not names(path for path, lines in lengths.items() if lines > TOO_LONG)
 
 
+# What may be short: faces of the package, and folders that hold a file for each verb, format or
+# machine, however little there is to say of one.
+MAY_BE_SHORT = {
+    "__init__.py": "says what a package is",
+    "__main__.py": "`python -m soscope`",
+    "mem.py": "soscope_mem by another name",
+    "prof.py": "soscope_prof by another name",
+    "binfmt/isa/": "a folder for each machine",
+    "entry/native/isa/": "a file for each machine",
+    "entry/remote/isa/": "a file for each machine",
+    "export/": "a file for each format",
+    "frames/cppnames.py": "on the way to every trace; what names other frames opens files",
+    "frames/code.py": "read at the end of a program whose objects are counted; what names frames imports re",
+    "inspect/audit/isa/": "a file for each machine",
+    "inspect/check/isa/": "a file for each machine",
+    "inspect/explain/isa/": "a file for each machine",
+    "instruments/trace/sums.py": "numpy, which nothing else of a trace loads",
+    "live/ruby/isa/": "a file for each machine",
+    "report/": "a file for each verb",
+    "verbs/": "a file for each verb",
+}
+TOO_SHORT = 80
+
+
+def test_no_module_is_a_paragraph() -> None:
+    package = REPOSITORY / "src" / "soscope"
+    short = set()
+    for path in files(".py", under=("src/soscope",)):
+        place = str(path.relative_to(package))
+        may = path.name == "__init__.py" or any(
+            place == name or (name.endswith("/") and place.startswith(name))
+            for name in MAY_BE_SHORT
+        )
+        if not may and len(path.read_text().splitlines()) < TOO_SHORT:
+            short.add(place)
+    assert not short
+
+
 def test_every_source_names_its_licence() -> None:
     sources = files(".py", ".c", ".h", ".S", ".cc", ".hh", ".sh")
     heads = {path: path.read_text().splitlines()[:3] for path in sources}
