@@ -11,8 +11,8 @@ import pytest
 from soscope.errors import UsageError
 from soscope.prototypes.catalog import load
 from soscope.prototypes.sources import DWARF, SourceText
-from soscope.select.automaton import compile_glob, pack_patterns
 from soscope.select.filter import Selection, chooses, compile_selection
+from soscope.select.patterns import compile_glob, pack_patterns
 from soscope.wire import layout
 from tests.agent import hosted
 

@@ -7,7 +7,7 @@ import resource
 
 from soscope.control.settings import WHEN_FULL, Hooks, Instrument, SessionSettings
 from soscope.errors import UsageError
-from soscope.select.automaton import Automaton, pack_patterns
+from soscope.select.patterns import Automaton, pack_patterns
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 from soscope.wire.plan import (

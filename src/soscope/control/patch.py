@@ -23,7 +23,7 @@ from soscope.entry.guest.frames import who_stays
 from soscope.errors import AttachError, NoSuchProcess, SoscopeError, UsageError
 from soscope.proc import maps
 from soscope.proc.status import Refused, in_full
-from soscope.select.automaton import pack_patterns
+from soscope.select.patterns import pack_patterns
 from soscope.wire import layout, patches
 from soscope.wire.block import ControlBlock
 from soscope.wire.patches import Caller, Patch, PatchTable

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.recording.sink import Sink
-from soscope.select.automaton import Automaton
+from soscope.select.patterns import Automaton
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 

@@ -21,7 +21,7 @@ from soscope.prototypes.constants import ConstantSets
 from soscope.prototypes.describe import Description
 from soscope.prototypes.parser import Declarations
 from soscope.prototypes.table import ERRNOS, Families, Special
-from soscope.select.automaton import Automaton, compile_bre, compile_names
+from soscope.select.patterns import Automaton, compile_bre, compile_names
 from soscope.wire import layout
 
 # Make the compiled file that compiled.py reads.

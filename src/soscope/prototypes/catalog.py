@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from soscope.prototypes.show import NamedTypes
     from soscope.prototypes.sources import Added, SourceText
     from soscope.prototypes.table import Failure, Listed
-    from soscope.select.automaton import Automaton
+    from soscope.select.patterns import Automaton
 
 _FILE = "prototypes.bin"
 _SOURCES = (".h", ".txt", ".py")
@@ -209,7 +209,7 @@ class Prototypes:
     def is_of(self, family: str, what: str) -> bool:
         """Return whether an image or a version with this name belongs to a family."""
         from soscope.prototypes.compiled import TREATMENT_FAMILIES
-        from soscope.select.automaton import Automaton
+        from soscope.select.patterns import Automaton
 
         if (family, what) not in self._members:
             parts = dict(self._compiled.families())[TREATMENT_FAMILIES[family]]
@@ -250,7 +250,7 @@ class Prototypes:
         If `entry_only` is true, nothing is captured at returns. Without `want_arguments`, the
         table only has which functions are special and when a result is a failure.
         """
-        from soscope.select.automaton import Automaton
+        from soscope.select.patterns import Automaton
 
         part = compiled.TABLE_NAMES
         if want_arguments:
@@ -306,7 +306,7 @@ class Prototypes:
 
     def groups(self) -> dict[str, Automaton]:
         """Return set's name -> automaton that matches its functions, for the sets in groups.txt."""
-        from soscope.select.automaton import Automaton
+        from soscope.select.patterns import Automaton
 
         return {name: Automaton(*parts) for name, parts in self._compiled.groups().items()}
 
@@ -451,7 +451,7 @@ class Prototypes:
     def flags(self, name: str) -> int:
         """Return how a function is treated (`layout.FN_*`), by its name or by a pattern."""
         from soscope.prototypes.table import flags_in
-        from soscope.select.automaton import Automaton
+        from soscope.select.patterns import Automaton
 
         if self._globs is None:
             self._globs = [Automaton(*parts) for parts in self._compiled.automata()]

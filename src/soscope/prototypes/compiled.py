@@ -8,7 +8,7 @@ import os
 from struct import Struct
 
 from soscope.binfmt.elf.symbols.lookup import gnu_hash
-from soscope.select.automaton import Automaton
+from soscope.select.patterns import Automaton
 from soscope.wire import layout
 
 # The compiled file: its contents, and how to read it.

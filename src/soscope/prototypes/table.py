@@ -9,7 +9,7 @@ from soscope.errors import FormatError, UsageError
 from soscope.prototypes import compiled
 from soscope.prototypes.capture import CapturePrograms, Op
 from soscope.prototypes.compiled import TREATMENT_FAMILIES
-from soscope.select.automaton import Automaton, compile_bre
+from soscope.select.patterns import Automaton, compile_bre
 from soscope.wire import layout
 
 TYPE_CHECKING = False

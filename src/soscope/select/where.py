@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from soscope.select.automaton import Automaton
+    from soscope.select.patterns import Automaton
 
     # (value, its text in a line of a trace, whether only its beginning is known)
     Value = tuple[float | str, str, bool]
@@ -245,7 +245,7 @@ class _ConditionParser:
         return test
 
     def _matching(self, left: Operand, *, wanted: bool) -> Test:
-        from soscope.select.automaton import compile_glob
+        from soscope.select.patterns import compile_glob
 
         token = self._next
         if token.kind not in (TEXT, NAME, CONSTANT):

@@ -8,7 +8,7 @@ import pytest
 from soscope.prototypes import load, table
 from soscope.prototypes.catalog import Prototypes
 from soscope.prototypes.compiled import TREATMENT_FAMILIES
-from soscope.select.automaton import Automaton, compile_glob, pack_patterns
+from soscope.select.patterns import Automaton, compile_glob, pack_patterns
 from soscope.wire import layout
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soscope.errors import UsageError
-from soscope.select.automaton import Automaton, compile_bre, compile_glob, pack_patterns
+from soscope.select.patterns import Automaton, compile_bre, compile_glob, pack_patterns
 
 NAMES = st.text(alphabet="abc_*]|.", max_size=7)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 
 from soscope.prototypes import load
-from soscope.select.automaton import compile_names
+from soscope.select.patterns import compile_names
 from tests.support.processes.run import run
 
 
@@ -36,7 +36,7 @@ def test_a_star_at_the_end_is_for_all_that_begin_so() -> None:
 
 def test_every_interpreter_makes_the_same() -> None:
     names = "read write reopen openat pread pwrite malloc free fwrite strlen"
-    code = "from soscope.select.automaton import compile_names\n"
+    code = "from soscope.select.patterns import compile_names\n"
     code += f"print(compile_names({names.split()}).next)"
     made = {
         run([sys.executable, "-c", code], env={"PYTHONHASHSEED": str(seed)}).stdout

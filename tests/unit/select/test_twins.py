@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from soscope.select.automaton import compile_glob, compile_names, either
-from soscope.select.filter import chooses, compile_selection
-from soscope.select.twins import compile_names_of, twins
+from soscope.select.filter import chooses, compile_names_of, compile_selection, twins
+from soscope.select.patterns import compile_glob, compile_names, either
 from tests.support.machines.tools import need
 
 _LIBRARIES = ("libc.so.6", "libm.so.6", "librt.so.1")

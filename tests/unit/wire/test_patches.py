@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from soscope.select.automaton import compile_glob
+from soscope.select.patterns import compile_glob
 from soscope.wire import layout, patches
 from soscope.wire.patches import Caller, PatchTable
 

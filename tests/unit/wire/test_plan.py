@@ -7,7 +7,7 @@ import os
 
 from soscope.prototypes import load
 from soscope.prototypes.compiled import TREATMENT_FAMILIES
-from soscope.select.automaton import Automaton, compile_bre
+from soscope.select.patterns import Automaton, compile_bre
 from soscope.wire import layout
 from soscope.wire.plan import renumber_patterns
 

@@ -24,7 +24,7 @@ from soscope.model.arch import ARCHES, arch_here
 from soscope.proc import status
 from soscope.proc.rights import missing_right
 from soscope.prototypes import load
-from soscope.select.automaton import Automaton, pack_patterns
+from soscope.select.patterns import Automaton, pack_patterns
 from soscope.wire import layout, sharedfile
 from soscope.wire.block import ControlBlock
 from soscope.wire.plan import InstrumentPlan, Plan

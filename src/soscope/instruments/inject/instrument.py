@@ -10,7 +10,6 @@ from soscope.control.settings import Hooks, Instrument
 from soscope.errors import UsageError
 from soscope.prototypes import Prototypes, load
 from soscope.prototypes.table import RESULT_KINDS, errno_number
-from soscope.select.automaton import compile_names
 from soscope.select.filter import (
     ALL,
     ANY,
@@ -20,8 +19,9 @@ from soscope.select.filter import (
     compile_pattern,
     compile_symbol,
     parse_image,
+    twins,
 )
-from soscope.select.twins import twins
+from soscope.select.patterns import compile_names
 from soscope.wire import layout
 
 TYPE_CHECKING = False

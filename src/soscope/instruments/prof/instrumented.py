@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from soscope.control.outcome import ProgramOutcome
     from soscope.instruments.prof.log import ThreadLog
     from soscope.recording.reader import RecordingFile
-    from soscope.select.automaton import Automaton
+    from soscope.select.patterns import Automaton
     from soscope.wire.block import ControlBlock
 
 

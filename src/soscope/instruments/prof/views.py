@@ -23,8 +23,8 @@ from soscope.linker.search import program_of, shared_system
 from soscope.live.names.demangle import plain_name
 from soscope.model.call import StackFrame, importance, is_told
 from soscope.model.image import Record, TracedImage
-from soscope.select.automaton import Automaton, compile_glob
 from soscope.select.filter import compile_selection, rules_matched
+from soscope.select.patterns import Automaton, compile_glob
 
 # A profile as rows of functions, images or threads, by calls or by samples.
 

@@ -17,7 +17,6 @@ from soscope.model.image import (
     TracedImage,
     TracedSlot,
 )
-from soscope.select.automaton import Automaton
 from soscope.select.filter import (
     Pattern,
     Selection,
@@ -28,6 +27,7 @@ from soscope.select.filter import (
     near_misses,
     without_anchors,
 )
+from soscope.select.patterns import Automaton
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 
