@@ -15,9 +15,9 @@ import time
 from soscope.errors import FormatError, NoSharedMemory
 from soscope.model.call import Stats
 from soscope.model.image import TracedImage, TracedSlot
-from soscope.wire import laidout, layout, records, sharedfile
-from soscope.wire.laidout import CountArrays, LaidOut
-from soscope.wire.plan import Plan
+from soscope.wire import layout, records, sharedfile
+from soscope.wire import plan as laidout
+from soscope.wire.plan import CountArrays, LaidOut, Plan
 from soscope.wire.sharedfile import PlanFile
 
 TYPE_CHECKING = False

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a control block is made of: the answer to "what shall the agent do"."""
+"""What a control block contains, and where each part of it lies."""
 
 from __future__ import annotations
 
+import errno
+import os
+
 from soscope.wire import layout
+from soscope.wire.sharedfile import PlanFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from soscope.model.call import Stats
     from soscope.wire.block import ControlBlock
 
 
@@ -209,3 +214,335 @@ def _append(block: ControlBlock, functions: bytes) -> int | None:
         return None
     block.plan.set_field("functions_used", at + len(functions))
     return at
+
+
+# The sums of COUNT and STATS: an array for each thread, and one that other threads share.
+#
+# An array has a cell for each slot. If calls are counted by call site, the array also has a cell
+# for each call site, behind the cells of the slots. The cell of call site number n has the index
+# MAX_SLOTS + n. A call that is counted in the cell of its call site is not counted in the cell of
+# its slot.
+
+_TIMED = 8  # a call takes at least so many times as long to time as to count
+
+
+def by_call_site(plan: Plan) -> bool:
+    """Return whether an instrument of the plan counts calls by call site."""
+    return any(instrument.flags & layout.PLAN_CALLERS for instrument in plan.instruments)
+
+
+def size_of(plan: Plan) -> int:
+    """Return the size of one array in bytes."""
+    kinds = [instrument.instrument for instrument in plan.instruments]
+    cells = layout.MAX_SLOTS + (layout.MAX_CALL_SITES if by_call_site(plan) else 0)
+    return cells * (layout.STATS.size if layout.INSTRUMENT_STATS in kinds else 8)
+
+
+class CountArrays:
+    """The arrays of a control block whose file is `fd` and whose memory is `words`.
+
+    They begin at `offset` and have `size` bytes. There are `arrays` of them, and the first `used`
+    are in use. `slots` and `call_sites` are the numbers of slots and call sites. By now there can
+    have been at most `most_calls` calls, each of at most `most_ticks`.
+    """
+
+    __slots__ = (
+        "_arrays",
+        "_call_sites",
+        "_fd",
+        "_offset",
+        "_size",
+        "_slots",
+        "_used",
+        "_words",
+        "most_calls",
+        "most_ticks",
+    )
+
+    def __init__(
+        self,
+        fd: int,
+        words: memoryview,
+        offset: int,
+        size: int,
+        *,
+        arrays: int,
+        used: int,
+        slots: int,
+        call_sites: int,
+        most_calls: int,
+        most_ticks: int,
+    ) -> None:
+        self.most_calls = most_calls
+        self.most_ticks = most_ticks
+        self._fd = fd
+        self._words = words
+        self._offset = offset
+        self._size = size
+        self._arrays = arrays
+        self._used = min(used, arrays)
+        self._slots = slots
+        self._call_sites = call_sites
+
+    def views(self, width: int) -> Iterator[tuple[int, memoryview]]:
+        """Yield (index of the first cell, view) for each written part of the arrays in use.
+
+        A view consists of u64, `width` in each cell.
+        """
+        size = self._size // 8 // self._arrays if self._arrays else 0
+        parts = [(0, self._slots)]
+        if size > layout.MAX_SLOTS * width:
+            parts.append((layout.MAX_SLOTS, self._call_sites))
+        for array in range(self._used):
+            for first, count in parts:
+                start = self._offset // 8 + array * size + first * width
+                for at, end in self._written(start, count * width):
+                    yield first + at // width, self._words[start + at : start + end]
+
+    def rest(self, width: int) -> Iterator[memoryview]:
+        """Yield the written parts outside the cells in use. Nothing should have written there."""
+        size = self._size // 8 // self._arrays if self._arrays else 0
+        ends = [(self._slots, min(layout.MAX_SLOTS, size // width))]
+        if size > layout.MAX_SLOTS * width:
+            ends.append((layout.MAX_SLOTS + self._call_sites, size // width))
+        for array in range(self._arrays):
+            for first, end in ends if array < self._used else [(0, size // width)]:
+                start = self._offset // 8 + array * size + first * width
+                for at, until in self._written(start, (end - first) * width, is_known=True):
+                    yield self._words[start + at : start + until]
+
+    def _written(
+        self, start: int, words: int, *, is_known: bool = False
+    ) -> Iterator[tuple[int, int]]:
+        """Yield (start, end) of the written parts among the `words` words from `start` on.
+
+        The parts consist of whole pages. Reading the other pages would allocate them, and there
+        may be hundreds of arrays. If the file system cannot tell which pages were written, yield
+        all words, or with `is_known` nothing.
+        """
+        at, end = start * 8, (start + words) * 8
+        while at < end:
+            try:
+                first = os.lseek(self._fd, at, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno != errno.ENXIO and not is_known:  # no SEEK_DATA here
+                    yield at // 8 - start, words
+                return  # no further written page
+            if first >= end:
+                return
+            first = max(at, first)
+            last = min(end, os.lseek(self._fd, first, os.SEEK_HOLE))
+            yield first // 8 - start, last // 8 - start
+            at = last
+
+
+def counts(arrays: CountArrays) -> dict[int, int]:
+    """Return {index: number of calls} of COUNT, without zero and impossible counts."""
+    total: dict[int, int] = {}
+    for first, view in arrays.views(1):
+        for index, calls in enumerate(view.tolist(), first):
+            if 0 < calls <= arrays.most_calls:
+                total[index] = total.get(index, 0) + calls
+    return total
+
+
+def stats(arrays: CountArrays) -> Stats:
+    """Return the sums of STATS, by index.
+
+    The times are ticks, merged over all arrays. The minimum and the maximum are 0 if no call has
+    returned. Cells without calls and impossible cells are left out.
+    """
+    width = layout.STATS.size // 8
+    merged: dict[int, tuple[int, ...]] = {}
+    for first, view in arrays.views(width):
+        columns = zip(view[::width].tolist(), view[1::width].tolist(), strict=True)
+        for at, words in zip(range(0, len(view), width), columns, strict=True):
+            if words != (0, 0) and _can_be(arrays, view[at : at + 7].tolist()):
+                calls, returns, errors, total, least, most, own = view[at : at + 7]
+                index = first + at // width
+                before = merged.get(index)
+                if before is not None:
+                    calls += before[0]
+                    returns += before[1]
+                    errors += before[2]
+                    total += before[3]
+                    least = min(least, before[4]) if least and before[4] else least or before[4]
+                    most = max(most, before[5])
+                    own += before[6]
+                merged[index] = calls, returns, errors, total, least, most, own
+    # The agent stores the minimum plus one, and 0 while there is none.
+    return {
+        index: (calls, returns, errors, total, max(least - 1, 0), most, own)
+        for index, (calls, returns, errors, total, least, most, own) in merged.items()
+    }
+
+
+def _can_be(arrays: CountArrays, cell: list[int]) -> bool:
+    """Return whether a cell's counts and times are possible.
+
+    The words of a cell are not read at the same moment, so the sums may differ by one call.
+    """
+    calls, returns, errors, total, least, most, own = cell
+    longest = arrays.most_ticks
+    return (
+        max(calls, returns, errors) <= arrays.most_calls // _TIMED
+        and max(least, most) <= longest
+        and max(total, own) <= (max(calls, returns) + 1) * longest
+    )
+
+
+def spoiled(arrays: CountArrays, width: int) -> int:
+    """Return the number of counters that cannot be right.
+
+    These are counters outside the cells in use that are not 0, and counters that contradict
+    others.
+    """
+    bad = 0
+    for view in arrays.rest(width):
+        data = view.tobytes()
+        if data.strip(b"\0"):
+            bad += len(view) - view.tolist().count(0)
+    if width == 1:
+        for _, view in arrays.views(width):
+            bad += sum(calls > arrays.most_calls for calls in view.tolist())
+        return bad
+    for _, view in arrays.views(width):
+        columns = zip(view[::width].tolist(), view[1::width].tolist(), strict=True)
+        for at, words in zip(range(0, len(view), width), columns, strict=True):
+            _, returns = words  # the call itself may be in another array
+            _, _, errors, total, least, most, own, rest = view[at : at + width]
+            is_right = errors <= returns and max(least - 1, 0) <= most <= total and not rest
+            is_right &= bool(returns) or not (total or least or own)
+            bad += not (is_right and _can_be(arrays, view[at : at + 7].tolist()))
+    return bad
+
+
+class LaidOut:
+    """The layout of the files for a plan.
+
+    `size` is the size of the control block in bytes. `target_size` is the size of the part that
+    the target maps at first, without most of the count arrays. `plan_size` is the size of the
+    plan's file in bytes.
+    """
+
+    __slots__ = (
+        "_functions",
+        "_given",
+        "_main_name",
+        "_main_path",
+        "_own",
+        "_plan",
+        "_sections",
+        "plan_size",
+        "size",
+        "target_size",
+    )
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._sections = [0] * (2 * layout.SECTIONS)
+        functions = bytearray()
+        for instrument in plan.instruments:
+            functions += instrument.functions
+            functions += bytes(-len(functions) % 8)
+        self._main_name = len(functions)
+        functions += os.fsencode(os.path.basename(plan.main_path)) + b"\0"
+        self._main_path = len(functions)
+        functions += os.fsencode(plan.main_path) + b"\0"
+        self._functions = bytes(functions)
+        rules = sum(len(instrument.rules) for instrument in plan.instruments)
+        self._own: list[tuple[int, int]] = []
+        self._given: list[tuple[int, int]] = []
+        self.size = self._place_in_block(rules // layout.RULE.size)
+        self.plan_size = self._place_in_plan(rules)
+        later = plan.count_arrays - plan.ready_arrays
+        self.target_size = self.size - later * size_of(plan)
+
+    def _place_in_block(self, rules: int) -> int:
+        plan = self._plan
+        chunks = plan.chunks + plan.spare_chunks
+        numbers = layout.MAX_CALL_SITES if chunks or by_call_site(plan) else 0
+        chains = 0
+        if numbers and plan.flags & layout.FLAG_FOLLOW:
+            chains = layout.CALL_SITE_HEADS + numbers
+        sizes = {
+            layout.SEC_IMAGES: layout.MAX_IMAGES * layout.IMAGE.size,
+            layout.SEC_SLOTS: layout.MAX_SLOTS * layout.SLOT.size,
+            layout.SEC_STRINGS: plan.strings_size,
+            layout.SEC_CHUNK_STATES: chunks * 4,
+            layout.SEC_RING: chunks * layout.CHUNK_SIZE,
+            layout.SEC_PLACES: plan.slot_places * 4,
+            layout.SEC_MOVES: layout.MAX_MOVES * layout.MOVE.size,
+            layout.SEC_CALL_SITES: numbers * layout.CALL_SITE.size,
+            layout.SEC_CALL_SITE_CHAINS: chains * 4,
+            layout.SEC_MATCHES: rules * 4,
+            layout.SEC_PATCHED: len(plan.patches),
+            layout.SEC_GATES: 0 if plan.gate is None else layout.GATES * 4,
+            layout.SEC_COUNTS: plan.count_arrays * size_of(plan),  # must be the last
+        }
+        end = layout.PAGE
+        for instrument in plan.instruments:
+            self._own.append((end, instrument.own_size))
+            end += instrument.own_size
+            end += -end % layout.PAGE
+        for section, size in sizes.items():
+            alignment = layout.CHUNK_SIZE if section == layout.SEC_RING else layout.PAGE
+            end += -end % alignment
+            self._sections[2 * section : 2 * section + 2] = end, size
+            end += size
+        return end + -end % layout.PAGE
+
+    def _place_in_plan(self, rules: int) -> int:
+        plan = self._plan
+        sizes = {
+            layout.SEC_PATTERNS: len(plan.patterns),
+            layout.SEC_RULES: rules,
+            layout.SEC_PATCHES: len(plan.patches),
+            layout.SEC_FUNCTIONS: len(self._functions) + plan.function_room,  # the end stays sparse
+        }
+        end = layout.PAGE
+        for instrument in plan.instruments:
+            self._given.append((end, len(instrument.own)))
+            end += len(instrument.own) + -len(instrument.own) % 64
+        for section, size in sizes.items():
+            self._sections[2 * section : 2 * section + 2] = end, size
+            end += size + -size % 8
+        return end + -end % layout.PAGE
+
+    def fill(self, file: PlanFile) -> None:
+        """Write the content of the plan to its file."""
+        plan, head = self._plan, layout.PLAN_HEAD
+        rows = []
+        first_rule = tables = 0
+        for instrument, own, given in zip(plan.instruments, self._own, self._given, strict=True):
+            count = len(instrument.rules) // layout.RULE.size
+            words = (instrument.instrument, instrument.flags, first_rule, count, tables, 0)
+            rows.append(layout.PLAN.struct.pack(*words, *own, *given))
+            file.write(given[0], instrument.own)
+            first_rule += count
+            tables += len(instrument.functions)
+            tables += -tables % 8
+        for section, content in (
+            (layout.SEC_PATTERNS, plan.patterns),
+            (layout.SEC_RULES, b"".join(each.rules for each in plan.instruments)),
+            (layout.SEC_FUNCTIONS, self._functions),
+            (layout.SEC_PATCHES, plan.patches),
+        ):
+            file.write(self._sections[2 * section], content)
+        for name, value in (
+            ("head_size", head.size),
+            ("plans", len(plan.instruments)),
+            ("flags", plan.flags),
+            ("string_limit", plan.string_limit),
+            ("chunks", plan.chunks + plan.spare_chunks),
+            ("spare_chunks", plan.spare_chunks),
+            ("count_arrays", plan.count_arrays),
+            ("main_name", self._main_name),
+            ("main_path", self._main_path),
+            ("functions_used", len(self._functions)),
+            ("magic", layout.PLAN_MAGIC),
+        ):
+            file.set_field(name, value)
+        sections = b"".join(word.to_bytes(8, "little") for word in self._sections)
+        file.write(head.offset("section"), sections)
+        file.write(head.offset("plan"), b"".join(rows))
