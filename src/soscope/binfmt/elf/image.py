@@ -16,8 +16,7 @@ from soscope.binfmt.elf.reader import (
     read_segments,
 )
 from soscope.binfmt.elf.slots import plt_symbols
-from soscope.binfmt.elf.symbols.array import ElfSymbol
-from soscope.binfmt.elf.symbols.table import SymbolTable
+from soscope.binfmt.elf.symbols.table import ElfSymbol, SymbolTable
 from soscope.binfmt.source import ByteSource, FileSource, broken
 from soscope.errors import FormatError
 

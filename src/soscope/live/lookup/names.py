@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.symbols.array import ElfSymbol
-from soscope.binfmt.elf.symbols.table import SymbolEntry
+from soscope.binfmt.elf.symbols.table import ElfSymbol, SymbolEntry
 from soscope.errors import FormatError
 from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import Images

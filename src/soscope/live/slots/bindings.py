@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.slots import SlotRelocation, copies_of, ifuncs_of, slot_relocations
-from soscope.binfmt.elf.symbols.array import SymbolArray
 from soscope.binfmt.elf.symbols.lookup import gnu_hash
 from soscope.binfmt.elf.symbols.table import (
     CALL,
     REFERENCE,
+    SymbolArray,
     SymbolEntry,
     SymbolTable,
     is_definition,

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.symbols.array import SymbolArray
 from soscope.binfmt.elf.symbols.lookup import Versions
+from soscope.binfmt.elf.symbols.table import SymbolArray
 from soscope.errors import FormatError
 
 _T = TypeVar("_T")
