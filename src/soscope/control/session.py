@@ -26,8 +26,7 @@ from soscope.errors import UsageError
 from soscope.model.call import ProcessExit, ProcessStart, Signal
 from soscope.proc.status import FOREIGN
 from soscope.recording.clock import Sampler
-from soscope.recording.drain import Drainer
-from soscope.recording.feed import Feed
+from soscope.recording.drain import Drainer, Feed
 from soscope.recording.sink import (
     WHY,
     WHY_FILE_ENTRIES,

@@ -13,7 +13,7 @@ from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.replay import Replay
 from soscope.model.call import Event, ProcessExit, ProcessStart
 from soscope.recording import format as form
-from soscope.recording.feed import Feed
+from soscope.recording.drain import Feed
 from soscope.recording.writer import Writer
 from soscope.verbs.main import main
 from soscope.wire import layout

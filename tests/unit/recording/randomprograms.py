@@ -15,7 +15,7 @@ from soscope.model.call import Entry, Exit, ProcessExit, ProcessStart
 from soscope.model.image import is_error
 from soscope.recording import arrays, gather, stream
 from soscope.recording.columns import ENDED, Columns, batches, columns
-from soscope.recording.feed import Feed
+from soscope.recording.drain import Feed
 from soscope.recording.reader import RecordingFile
 from soscope.recording.reduce import stats_of
 from soscope.recording.stream import events

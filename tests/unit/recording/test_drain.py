@@ -17,8 +17,7 @@ import pytest
 from soscope.model.call import ProcessExit, ProcessStart
 from soscope.recording import drain as drain_module
 from soscope.recording import format as form
-from soscope.recording.drain import Drainer, Owners
-from soscope.recording.feed import Feed
+from soscope.recording.drain import Drainer, Feed, Owners
 from soscope.recording.names import Programs, RecordedProgram
 from soscope.recording.sink import Sink
 from soscope.recording.units import Piece, pieces_of, records_of

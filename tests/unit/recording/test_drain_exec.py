@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from soscope.model.call import ProcessStart
-from soscope.recording.feed import Feed
+from soscope.recording.drain import Feed
 from soscope.recording.sink import Told
 from tests.unit.recording.fake import FakeSampler, make_block
 from tests.unit.recording.test_drain import Kept, Target, clock

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.model.call import ProcessStart
-from soscope.recording.feed import Feed
+from soscope.recording.drain import Feed
 from soscope.recording.sink import Sink, Told
 from tests.unit.recording.fake import FakeSampler
 

@@ -18,7 +18,7 @@ from soscope.errors import FormatError, RecordingError
 from soscope.model.call import Dropped, Entry, ProcessExit, ProcessStart, Signal
 from soscope.recording import format as form
 from soscope.recording import writer as writer_module
-from soscope.recording.feed import Feed
+from soscope.recording.drain import Feed
 from soscope.recording.reader import RecordingFile
 from soscope.recording.stream import events
 from soscope.recording.writer import Writer

@@ -23,7 +23,7 @@ from soscope.model.call import (
     Stretch,
 )
 from soscope.recording import drain as drain_module
-from soscope.recording.feed import Feed
+from soscope.recording.drain import Feed
 from soscope.recording.stream import HOLD, Stream
 from soscope.wire import layout
 from tests.unit.recording.fake import (

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from soscope.model.call import Entry, Event, ProcessStart, Signal, Stretch, calls_in
-from soscope.recording.feed import Feed
+from soscope.recording.drain import Feed
 from soscope.recording.sink import Tee
 from soscope.recording.stream import HOLD, Stream
 from soscope.wire import layout

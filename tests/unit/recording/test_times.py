@@ -14,8 +14,7 @@ import pytest
 from soscope.model.call import Entry, Event, Exit, Signal
 from soscope.recording import clock as clock_module
 from soscope.recording.clock import SPACING, Clock, Sampler
-from soscope.recording.drain import Owners
-from soscope.recording.feed import Feed
+from soscope.recording.drain import Feed, Owners
 from soscope.recording.reader import RecordingFile
 from soscope.recording.sink import Tee
 from soscope.recording.stream import Stream, events

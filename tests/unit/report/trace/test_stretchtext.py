@@ -27,7 +27,7 @@ from soscope.model.call import (
     WholeCall,
 )
 from soscope.prototypes import load
-from soscope.recording.feed import Feed
+from soscope.recording.drain import Feed
 from soscope.recording.sink import Tee
 from soscope.recording.stream import Stream
 from soscope.recording.units import key_of
