@@ -17,9 +17,9 @@ from soscope.errors import FormatError
 from soscope.prototypes import compiled, table, typereader
 from soscope.prototypes.capture import CapturePrograms
 from soscope.prototypes.compiled import AutomatonParts, Details
-from soscope.prototypes.constants import ConstantSets
 from soscope.prototypes.describe import Description
 from soscope.prototypes.parser import Declarations
+from soscope.prototypes.show import ConstantSets
 from soscope.prototypes.table import ERRNOS, Families, Special
 from soscope.select.patterns import Automaton, compile_bre, compile_names
 from soscope.wire import layout

@@ -25,7 +25,6 @@ from soscope.model.call import (
 )
 from soscope.model.call import VOID as NOTHING
 from soscope.prototypes import compiled
-from soscope.prototypes.constants import ConstantSets
 from soscope.prototypes.ctype import (
     ARRAY,
     COMPLEX,
@@ -44,6 +43,7 @@ from soscope.prototypes.ctype import (
     Struct,
     Type,
 )
+from soscope.prototypes.show import ConstantSets
 from soscope.prototypes.typereader import how_shown, set_named, value_named
 from soscope.wire import layout
 

@@ -9,11 +9,10 @@ import re
 from soscope.errors import FormatError, UsageError
 from soscope.prototypes import table, typereader
 from soscope.prototypes.capture import CapturePrograms
-from soscope.prototypes.constants import ConstantSets
 from soscope.prototypes.cparser import NotConstantError, value_of
 from soscope.prototypes.describe import Description
 from soscope.prototypes.parser import Declarations
-from soscope.prototypes.show import NamedTypes
+from soscope.prototypes.show import ConstantSets, NamedTypes
 from soscope.wire import layout
 
 TYPE_CHECKING = False

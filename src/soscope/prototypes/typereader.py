@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from soscope.errors import FormatError
 from soscope.prototypes import compiled, ctype
-from soscope.prototypes.constants import ConstantSets
 from soscope.prototypes.cparser import NotConstantError, Tokens, value_of
 from soscope.prototypes.ctype import (
     ARRAY,
@@ -26,6 +25,7 @@ from soscope.prototypes.ctype import (
     pointer,
     vector,
 )
+from soscope.prototypes.show import ConstantSets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,11 +9,10 @@ from soscope.model.call import DATA_BYTES, DATA_STRING, ENDED_RETURN, NOTHING, C
 from soscope.model.image import TracedSlot
 from soscope.prototypes.capture import CapturePrograms
 from soscope.prototypes.compiled import Structs
-from soscope.prototypes.constants import ConstantSets
 from soscope.prototypes.describe import Description
 from soscope.prototypes.parser import Declarations
 from soscope.prototypes.printer import Printer
-from soscope.prototypes.show import NamedTypes
+from soscope.prototypes.show import ConstantSets, NamedTypes
 
 DIRECTORY = Path(__file__).parents[3] / "prototypes"
 WORD = 0xFFFF_FFFF_FFFF_FFFF

@@ -16,7 +16,7 @@ import pytest
 from soscope.errors import FormatError
 from soscope.model.call import DATA_BYTES
 from soscope.prototypes import build, catalog, compiled, load
-from soscope.prototypes.constants import ConstantSets, flag_text, number_of
+from soscope.prototypes.show import ConstantSets, flag_text, number_of
 from soscope.prototypes.table import ERRNOS, Special
 from soscope.wire import layout
 from tests.support.processes.run import imported
