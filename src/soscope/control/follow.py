@@ -16,8 +16,20 @@ from soscope.entry import ptrace
 from soscope.entry.agent import install
 from soscope.entry.agent.install import Blob, Files
 from soscope.entry.agent.put_in import PutIn
-from soscope.entry.stop.moments import ASK, GONE, MOST, REFUSED, STOPPED, WORDS, rings
-from soscope.entry.stop.rest import NONE, TRAP, Rests, Stopped, mended
+from soscope.entry.stop.moments import (
+    ASK,
+    GONE,
+    MOST,
+    NONE,
+    REFUSED,
+    STOPPED,
+    TRAP,
+    WORDS,
+    Rests,
+    Stopped,
+    mended,
+    rings,
+)
 from soscope.entry.stop.tracee import Tracee
 from soscope.errors import SoscopeError
 from soscope.proc.status import Refused
