@@ -11,12 +11,11 @@ from contextlib import ExitStack
 from soscope.control import takeout
 from soscope.control.command import last_program_of
 from soscope.control.environment import ExitStatus
-from soscope.control.follow import AgentSource, MakeBlock
 from soscope.control.outcome import EngineVerdict
 from soscope.control.program import Program, SessionEvents
 from soscope.control.shield import check_filters, is_abandoned, shielded
 from soscope.control.signals import ENDING, OWN_SIGNALS, Signals, end_is_wanted
-from soscope.control.tracer import tell_inner_pid
+from soscope.control.tracer import AgentSource, MakeBlock, tell_inner_pid
 from soscope.entry.agent.changes import CodeChanges, MethodChanges
 from soscope.entry.agent.install import Blob, Files, Install, StartFault, Undo
 from soscope.entry.agent.resident import Resident, Taken

@@ -22,9 +22,8 @@ import os
 import time
 
 from soscope.control.environment import ExitStatus
-from soscope.control.follow import AgentSource
 from soscope.control.program import Program, SessionEvents, Task
-from soscope.control.tracer import Tracer, tell_inner_pid
+from soscope.control.tracer import AgentSource, Tracer, tell_inner_pid
 from soscope.entry import ptrace
 from soscope.entry.agent.visit import Visit
 from soscope.entry.stop.stopping import Reaper

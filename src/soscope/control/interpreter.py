@@ -15,10 +15,10 @@ from contextlib import contextmanager
 
 from soscope.control import takeout
 from soscope.control.attach import Attachment, insisted
-from soscope.control.follow import MakeBlock
 from soscope.control.program import SessionEvents
 from soscope.control.shield import check_filters, shielded
 from soscope.control.signals import Signals
+from soscope.control.tracer import MakeBlock
 from soscope.entry.agent.install import Blob
 from soscope.entry.agent.resident import Resident
 from soscope.entry.agent.visit import Executed, Visit

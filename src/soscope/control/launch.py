@@ -17,11 +17,10 @@ from _thread import get_native_id
 
 from soscope.control import environment
 from soscope.control.command import Command, is_text, launch_error
-from soscope.control.follow import AgentSource, MakeBlock
 from soscope.control.program import Program, SessionEvents
 from soscope.control.signals import Signals
 from soscope.control.supervise import Target
-from soscope.control.tracer import Tracer
+from soscope.control.tracer import AgentSource, MakeBlock, Tracer
 from soscope.entry.agent.install import Blob
 from soscope.errors import LaunchError, NoSharedMemory, SoscopeError
 from soscope.proc import status

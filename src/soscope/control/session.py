@@ -15,8 +15,8 @@ import time
 
 from soscope.control.blocks import Blocks
 from soscope.control.command import Command
-from soscope.control.cost import DISK, READER, START, Waits
 from soscope.control.launch import launch
+from soscope.control.outcome import DISK, READER, START, Waits
 from soscope.control.program import Program, SessionEvents
 from soscope.control.settings import AGENT, POISON, SLOT, Instrument, SessionSettings
 from soscope.control.signals import end_is_wanted
@@ -497,7 +497,7 @@ class Session(Beginning):
         """Print once that the programs wait for long. `what` is the reason, "" if unknown."""
         told = None if self._tell is None else self._waits.told(self._drainers, what)
         if told is not None and self._tell is not None:
-            from soscope.control.cost import waits_so_far
+            from soscope.control.outcome import waits_so_far
 
             self._tell(waits_so_far(told))
 

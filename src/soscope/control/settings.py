@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     import _socket
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from soscope.control.cost import Price
     from soscope.control.flight import FlightSettings
-    from soscope.control.outcome import Outcome, ProgramOutcome
+    from soscope.control.outcome import Outcome, Price, ProgramOutcome
     from soscope.entry.remote.packets import RemoteAddress
     from soscope.prototypes import Prototypes
     from soscope.select.filter import Selection

@@ -14,11 +14,10 @@ from _thread import get_native_id
 
 from soscope.control.command import program_at_end
 from soscope.control.environment import ExitStatus
-from soscope.control.follow import AgentSource
 from soscope.control.outcome import EngineVerdict
 from soscope.control.program import Program
 from soscope.control.signals import ENDING, GRACE, OWN_SIGNALS, PASSED_ON, Sending, Signals, Witness
-from soscope.control.tracer import Tracer
+from soscope.control.tracer import AgentSource, Tracer
 from soscope.entry import ptrace
 from soscope.errors import SoscopeError
 from soscope.proc import status

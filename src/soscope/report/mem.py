@@ -8,7 +8,7 @@ import os
 import shlex
 from itertools import pairwise
 
-from soscope.control.cost import time_text
+from soscope.control.outcome import time_text
 from soscope.frames.cppnames import CppNames
 from soscope.frames.names import MAPPING_APIS
 from soscope.instruments.mem.diff import BLOCKS, OBJECTS

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.control.cost import time_text
-from soscope.control.outcome import AttachedOutcome, Outcome
+from soscope.control.outcome import AttachedOutcome, Outcome, time_text
 from soscope.model.call import Delays
 from soscope.report.words import plural
 

@@ -194,7 +194,7 @@ def run(invocation: Invocation) -> int:
 
 
 def _notes(outcome: TraceOutcome, options: CalledOptions, images: list[CalledImage]) -> list[str]:
-    from soscope.control.cost import cost_lines
+    from soscope.control.outcome import cost_lines
     from soscope.instruments.trace.called import unmatched
     from soscope.model.call import printable
     from soscope.proc.status import signal_name

@@ -15,7 +15,7 @@ from typing import IO
 from tests.support.processes import forked
 from tests.support.time.patience import limit
 
-# What soscope says of the cost of an observation (control/cost.py), where it names a
+# What soscope says of the cost of an observation (control/outcome.py), where it names a
 # recording, too.
 _COST = re.compile(
     r"(soscope: )?('.*': )?([\w-]+ cost the program |(threads of )?the program (has )?waited |"

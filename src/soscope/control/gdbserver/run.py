@@ -10,12 +10,12 @@ from soscope.binfmt.elf.reader import Encoding, encoding
 from soscope.binfmt.elf.sections import relative_words
 from soscope.control.breakpoints.images import GuestMemory
 from soscope.control.breakpoints.watch import Wanted
-from soscope.control.follow import MakeBlock
 from soscope.control.program import Program
 from soscope.control.qemu.memory import RemoteSpace, compare, read_image
 from soscope.control.qemu.program import ForeignProgram
 from soscope.control.qemu.start import EngineChoice, WatchMaker
 from soscope.control.settings import Hooks, SessionSettings
+from soscope.control.tracer import MakeBlock
 from soscope.entry.remote.convention import Convention
 from soscope.entry.remote.isa import convention_of
 from soscope.entry.remote.stub import RemoteStub, StubMemory

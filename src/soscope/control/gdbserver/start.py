@@ -10,7 +10,6 @@ from functools import partial
 from soscope.binfmt.elf.reader import encoding
 from soscope.control.breakpoints.images import GuestMemory, base_of
 from soscope.control.environment import ExitStatus
-from soscope.control.follow import MakeBlock
 from soscope.control.gdbserver.engine import HeldEngine
 from soscope.control.gdbserver.family import HeldFamily
 from soscope.control.gdbserver.guard import Guard, is_interrupted, without_ours
@@ -22,6 +21,7 @@ from soscope.control.qemu.start import EngineChoice, check_settings
 from soscope.control.settings import AUTO, SITES, SLOT, Instrument, SessionSettings
 from soscope.control.signals import ENDING, OWN_SIGNALS, Signals
 from soscope.control.supervise import Tick
+from soscope.control.tracer import MakeBlock
 from soscope.entry.remote.packets import RemoteStop, process_of
 from soscope.entry.remote.stub import RemoteFiles, RemoteStub
 from soscope.errors import RemoteError, UsageError

@@ -16,7 +16,6 @@ from soscope.control.attach import Visited
 from soscope.control.breakpoints.watch import Wanted
 from soscope.control.command import Command, launch_error
 from soscope.control.environment import ExitStatus
-from soscope.control.follow import AgentSource, MakeBlock
 from soscope.control.helper import Following, Packets
 from soscope.control.native.engine import NativeEngine, NativeFamily
 from soscope.control.native.process import STATIC, Company, NativeProgram, NativeRun, refusal
@@ -31,7 +30,7 @@ from soscope.control.settings import (
 )
 from soscope.control.signals import Signals
 from soscope.control.supervise import Target, Tick
-from soscope.control.tracer import Tracer, tell_inner_pid
+from soscope.control.tracer import AgentSource, MakeBlock, Tracer, tell_inner_pid
 from soscope.entry import ptrace
 from soscope.entry.isa import arch
 from soscope.entry.native.isa import machine_of

@@ -16,7 +16,6 @@ from soscope.control.breakpoints.values import UpperHalves
 from soscope.control.breakpoints.watch import CallWatch, NoSlots, Sender, Wanted
 from soscope.control.command import Command, launch_error
 from soscope.control.environment import ExitStatus
-from soscope.control.follow import AgentSource, MakeBlock
 from soscope.control.outcome import EngineVerdict
 from soscope.control.program import Program, SessionEvents
 from soscope.control.qemu.engine import Engine
@@ -36,7 +35,7 @@ from soscope.control.settings import (
 )
 from soscope.control.signals import Signals
 from soscope.control.supervise import Target, Tick
-from soscope.control.tracer import Tracer
+from soscope.control.tracer import AgentSource, MakeBlock, Tracer
 from soscope.entry import ptrace
 from soscope.entry.breakpoint import Points
 from soscope.entry.remote import packets

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from soscope.control.blocks import Blocks
-from soscope.control.cost import LOOK, Price, look_lines
 from soscope.control.interpreter import VisitedInterpreter, visit
+from soscope.control.outcome import LOOK, Price, look_lines
 from soscope.control.settings import SessionSettings
 from soscope.frames.names import FrameNames
 from soscope.instruments.mem.diff import BLOCKS, OBJECTS, DiffRow, MemSums, Place, changes, sums_of

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.control.cost import Price
-from soscope.control.outcome import STOPPED_DURATION, ChildPrograms
+from soscope.control.outcome import STOPPED_DURATION, ChildPrograms, Price
 from soscope.model.call import ProcessExit, ProcessStart, StackFrame
 from soscope.model.image import Record
 from soscope.proc.status import signal_name

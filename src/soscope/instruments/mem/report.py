@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.control.cost import Price, cost_lines
-from soscope.control.outcome import ChildPrograms
+from soscope.control.outcome import ChildPrograms, Price, cost_lines
 from soscope.errors import RecordingError
 from soscope.instruments.mem.model import (
     ALIVE,

@@ -19,8 +19,7 @@ from soscope.wire.block import ControlBlock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.control.cost import Price
-    from soscope.control.outcome import ProgramOutcome
+    from soscope.control.outcome import Price, ProgramOutcome
     from soscope.model.call import Stats
 
 

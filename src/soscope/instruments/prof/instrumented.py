@@ -19,8 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from soscope.control.cost import Price
-    from soscope.control.outcome import ProgramOutcome
+    from soscope.control.outcome import Price, ProgramOutcome
     from soscope.instruments.prof.log import ThreadLog
     from soscope.recording.reader import RecordingFile
     from soscope.select.patterns import Automaton

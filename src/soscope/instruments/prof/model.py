@@ -7,8 +7,7 @@ only this. Functions are denoted by their indices in `Profile.functions`.
 
 from __future__ import annotations
 
-from soscope.control.cost import Price
-from soscope.control.outcome import ChildPrograms
+from soscope.control.outcome import ChildPrograms, Price
 from soscope.model.call import Delays, StackFrame
 from soscope.model.image import Record
 

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import SECTION as PATCHABLE_SECTION
 from soscope.binfmt.elf.sections import Sections
-from soscope.control.cost import Price, cost_lines
-from soscope.control.outcome import ChildPrograms, Outcome
+from soscope.control.outcome import ChildPrograms, Outcome, Price, cost_lines
 from soscope.control.session import Session
 from soscope.control.settings import DEFAULT_BUFFER, Instrument, SessionSettings
 from soscope.errors import RecordingError, SoscopeError

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 
-from soscope.control.cost import DISK, PRINT, READER
+from soscope.control.outcome import DISK, PRINT, READER
 from soscope.control.settings import Hooks, Instrument
 from soscope.control.signals import end_is_wanted, take_wish_to_end
 from soscope.instruments.trace.listener import Destination, Listener
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from soscope.control import outcome as session
-    from soscope.control.cost import Price
     from soscope.control.flight import StackLosses
-    from soscope.control.outcome import Outcome, ProgramOutcome
+    from soscope.control.outcome import Outcome, Price, ProgramOutcome
     from soscope.instruments.trace.described import DescribedFunctions
     from soscope.instruments.trace.outcome import MergedPrograms, TraceOutcome, TraceProgramOutcome
     from soscope.model.call import Stats

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from soscope.control import outcome as session
-from soscope.control.cost import Price
+from soscope.control.outcome import Price
 from soscope.model.call import Delays, Stats, add
 from soscope.model.image import (
     IMAGE_LATE,

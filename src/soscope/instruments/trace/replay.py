@@ -6,8 +6,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from soscope.control.cost import Price
-from soscope.control.outcome import STOPPED_DURATION, STOPPED_FULL, STOPPED_LIMIT, ChildPrograms
+from soscope.control.outcome import (
+    STOPPED_DURATION,
+    STOPPED_FULL,
+    STOPPED_LIMIT,
+    ChildPrograms,
+    Price,
+)
 from soscope.errors import FormatError, SoscopeError, UsageError
 from soscope.instruments.trace.choice import Choice, rules_about
 from soscope.instruments.trace.filters import choose

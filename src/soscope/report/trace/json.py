@@ -42,8 +42,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from soscope.control.cost import Price
-    from soscope.control.outcome import ChildPrograms
+    from soscope.control.outcome import ChildPrograms, Price
     from soscope.instruments.trace.outcome import TraceOutcome
     from soscope.recording.names import Programs
     from soscope.report.trace.adorned import CallStacks

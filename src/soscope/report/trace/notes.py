@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from soscope.control.cost import cost_lines
-from soscope.control.outcome import STOPPED_DURATION, STOPPED_FULL, STOPPED_LIMIT
+from soscope.control.outcome import STOPPED_DURATION, STOPPED_FULL, STOPPED_LIMIT, cost_lines
 from soscope.instruments.trace.outcome import DLSYM, STOPPED_CUT, TraceOutcome, TraceProgramOutcome
 from soscope.model.image import (
     IMAGE_LATE,

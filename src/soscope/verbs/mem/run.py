@@ -267,7 +267,7 @@ def _say_notes(outcome: Outcome, options: MemRunOptions) -> None:
         note(line)
     if options.output is None:
         return  # the report has it
-    from soscope.control.cost import cost_lines
+    from soscope.control.outcome import cost_lines
 
     for path, reason in outcome.untraced:
         note(f"{path}: nothing was recorded: {in_full(reason)}")

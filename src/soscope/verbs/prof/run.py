@@ -319,7 +319,7 @@ def _shown(path: str, form: Form) -> str:
 
 def say_notes(outcome: Outcome, settings: ProfSettings) -> None:
     """Print what could not be profiled, and how a process was left."""
-    from soscope.control.cost import cost_lines
+    from soscope.control.outcome import cost_lines
     from soscope.proc.status import NOT_HOOKED, in_full
     from soscope.report.remarks import attached_lines
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from soscope.control.cost import Price
-from soscope.control.outcome import ProgramOutcome
+from soscope.control.outcome import Price, ProgramOutcome
 from soscope.instruments.prof.boundary import COUNT, BoundaryInstrument
 from soscope.recording.sink import Sink
 from soscope.wire import layout

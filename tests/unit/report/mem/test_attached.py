@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import json
 
-from soscope.control.cost import LOOK, Price, look_lines
-from soscope.control.outcome import AttachedOutcome, Outcome
+from soscope.control.outcome import LOOK, AttachedOutcome, Outcome, Price, look_lines
 from soscope.report.mem import attached, detached, recorded
 from soscope.report.output import MARKDOWN, Form
 

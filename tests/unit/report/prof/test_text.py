@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from soscope.control.cost import Price
+from soscope.control.outcome import Price
 from soscope.instruments.prof.model import CUT, MODE_QUIET
 from soscope.instruments.prof.views import BY_IMAGE, BY_THREAD
 from soscope.report.prof import text

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from soscope.control import cost
-from soscope.control.cost import Price, cost_lines, look_lines, waits_so_far
+from soscope.control import outcome as cost
+from soscope.control.outcome import Price, cost_lines, look_lines, waits_so_far
 from soscope.instruments.trace.outcome import TraceOutcome, TraceProgramOutcome, price
 from soscope.model.image import (
     HOOKED,

@@ -13,8 +13,8 @@ import time
 import numpy as np
 
 from soscope.binfmt.source import ByteSource
-from soscope.control.cost import look_lines
 from soscope.control.interpreter import VisitedInterpreter
+from soscope.control.outcome import look_lines
 from soscope.errors import SoscopeError
 from soscope.frames.code import OriginCode
 from soscope.instruments.mem.live import place_of, visit_objects

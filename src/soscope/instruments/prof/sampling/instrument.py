@@ -20,7 +20,7 @@ import select
 import time
 from struct import Struct
 
-from soscope.control.cost import STOPS
+from soscope.control.outcome import STOPS
 from soscope.control.settings import Hooks, Instrument
 from soscope.errors import SoscopeError
 from soscope.proc import status
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from soscope.control.cost import Price
+    from soscope.control.outcome import Price
 
 
 _PIECE = 1 << 16
