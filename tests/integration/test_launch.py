@@ -400,6 +400,6 @@ def test_twenty_launches_at_once(tmp_path: Path) -> None:
 def test_a_trace_imports_no_heavy_module(tmp_path: Path, notes: list[str]) -> None:
     words = ["trace", "-c", *notes, "-o", str(tmp_path / "table"), need("true")]
     found = imported(f"from soscope.verbs.main import main; main({words!r})")
-    assert "soscope.instruments.trace.run" in found
+    assert "soscope.instruments.trace.instrument" in found
     heavy = {"argparse", "dataclasses", "enum", "json", "logging", "numpy", "re", "typing"}
     assert not (heavy | {"collections", "functools"}) & found

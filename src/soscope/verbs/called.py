@@ -155,9 +155,8 @@ def run(invocation: Invocation) -> int:
 
     # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.trace.called import called_in
-    from soscope.instruments.trace.listener import Listener
-    from soscope.instruments.trace.run import run_trace
-    from soscope.instruments.trace.settings import MODE_COUNT, TraceSettings
+    from soscope.instruments.trace.instrument import run_trace
+    from soscope.instruments.trace.settings import MODE_COUNT, Listener, TraceSettings
     from soscope.report import called
     from soscope.report.trace.display import Display, FunctionNames
     from soscope.verbs.main import show

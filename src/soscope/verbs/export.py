@@ -177,9 +177,8 @@ def run(invocation: Invocation) -> int:
 def _calls(options: ExportOptions) -> int:
     """Write single calls. Return the exit status."""
     from soscope.export.profiles import CALL_FORMATS, WEIGHS_SAMPLES
-    from soscope.instruments.trace.listener import stack_remarks
     from soscope.instruments.trace.replay import Replay
-    from soscope.instruments.trace.settings import MODE_TRACE
+    from soscope.instruments.trace.settings import MODE_TRACE, stack_remarks
     from soscope.verbs.files import WholeFile
 
     replay = Replay(options.path)

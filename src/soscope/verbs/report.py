@@ -269,9 +269,9 @@ def run(invocation: Invocation) -> int:
         return _foreign(options)
 
     # Imported late, as --help and usage errors do not need it.
+    from soscope.instruments.trace.instrument import file_at
     from soscope.instruments.trace.outcome import STOPPED_CUT
     from soscope.instruments.trace.replay import Replay
-    from soscope.instruments.trace.run import file_at
     from soscope.instruments.trace.settings import MODE_SUMMARY, MODE_TRACE
     from soscope.report.output import STDOUT, Output
     from soscope.report.trace.notes import notes

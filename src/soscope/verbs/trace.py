@@ -63,8 +63,8 @@ if TYPE_CHECKING:
 
     from soscope.control.outcome import Outcome
     from soscope.instruments.trace.choice import Choice
-    from soscope.instruments.trace.listener import Listener
     from soscope.instruments.trace.outcome import TraceOutcome
+    from soscope.instruments.trace.settings import Listener
     from soscope.report.output import Output
 
 
@@ -716,8 +716,8 @@ def run(invocation: Invocation) -> int:
         return explain(options.explain, options.settings, json=options.json)
 
     # Imported late, as --help and usage errors do not need it.
-    from soscope.instruments.trace.listener import Listener
-    from soscope.instruments.trace.run import run_trace
+    from soscope.instruments.trace.instrument import run_trace
+    from soscope.instruments.trace.settings import Listener
     from soscope.report.output import Output
     from soscope.verbs import listeners
 
@@ -789,7 +789,7 @@ def run(invocation: Invocation) -> int:
 
 def _check_picture(picture: Output, output: Output, options: TraceOptions) -> None:
     """Raise UsageError if a picture would replace another file."""
-    from soscope.instruments.trace.run import check_files, file_at
+    from soscope.instruments.trace.instrument import check_files, file_at
 
     record = options.settings.record
     check_files(
@@ -809,7 +809,7 @@ def _run_alone(
     tell: Callable[[str], None] | None,
 ) -> TraceOutcome:
     """Trace. If nothing else is printed on a terminal, show the progress there."""
-    from soscope.instruments.trace.run import run_trace
+    from soscope.instruments.trace.instrument import run_trace
 
     if os.isatty(_STDERR):
         from soscope.verbs.scratch import is_wanted, run_with_line

@@ -89,7 +89,7 @@ def test_without_a_command_no_status_is_kept_for_it(
     def fails(*_: object) -> None:
         raise AgentError("no agent")
 
-    monkeypatch.setattr("soscope.instruments.trace.run.run_trace", fails)
+    monkeypatch.setattr("soscope.instruments.trace.instrument.run_trace", fails)
     assert main(["trace", "ls"]) == 125
     assert main(["trace", "-p", "1"]) == 1
     assert capfd.readouterr().err.count("no agent") == 2

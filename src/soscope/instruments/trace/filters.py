@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.instruments.trace.choice import Choice, slot_is_chosen
-from soscope.instruments.trace.listener import Listener
+from soscope.instruments.trace.settings import Listener
 from soscope.model.call import (
     Dropped,
     Entry,

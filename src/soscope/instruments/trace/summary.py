@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.instruments.trace.filters import Nesting
-from soscope.instruments.trace.listener import Listener
+from soscope.instruments.trace.settings import Listener
 from soscope.model.call import (
     ENDED_RETURN,
     Cell,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from time import localtime, strftime
 
-from soscope.instruments.trace.listener import Listener
+from soscope.instruments.trace.settings import Listener
 from soscope.model.call import (
     ENDED_EXIT,
     ENDED_KILLED,
