@@ -44,8 +44,7 @@ from soscope.report import flame as flamepage
 from soscope.report.flame import FlameGraph, FlameNode, Frame
 from soscope.report.frametext import frame_text
 from soscope.report.jsontext import json_document
-from soscope.report.remarks import attached_lines
-from soscope.report.words import plural
+from soscope.report.words import attached_lines, plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -40,9 +40,8 @@ from soscope.instruments.prof.views import (
 from soscope.model.call import StackFrame, importance, printable
 from soscope.report.jsontext import json_document
 from soscope.report.markdown import time_text
-from soscope.report.remarks import delay_lines, delay_members
 from soscope.report.tabletext import Heading, TableText, table_text
-from soscope.report.words import UNTOLD, marked, plural, untold_line
+from soscope.report.words import UNTOLD, delay_lines, delay_members, marked, plural, untold_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,9 +4,15 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.report.trace import tablesettings as names
-from soscope.report.trace.display import COLOUR_AUTO, COLOURS, RESULT_COLUMN, TIME_EPOCH, Display
-from soscope.report.trace.tablesettings import TableSettings
+from soscope.report.trace import display as names
+from soscope.report.trace.display import (
+    COLOUR_AUTO,
+    COLOURS,
+    RESULT_COLUMN,
+    TIME_EPOCH,
+    Display,
+    TableSettings,
+)
 from soscope.verbs.options import (
     COUNT,
     FLAG,

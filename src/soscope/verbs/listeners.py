@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from soscope.instruments.trace.settings import MODE_TRACE, Listener
 from soscope.report.output import Form, Output
-from soscope.report.trace.display import Display
-from soscope.report.trace.tablesettings import TableSettings
+from soscope.report.trace.display import Display, TableSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

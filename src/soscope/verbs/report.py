@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.report.output import Form
-from soscope.report.trace.display import Display
-from soscope.report.trace.tablesettings import TableSettings
+from soscope.report.trace.display import Display, TableSettings
 from soscope.verbs.display import (
     DEBUG,
     DISPLAY,

@@ -16,9 +16,8 @@ from soscope.instruments.trace.outcome import TraceOutcome
 from soscope.instruments.trace.replay import Replay
 from soscope.instruments.trace.settings import MODE_SUMMARY, MODE_TRACE, Listener
 from soscope.report.output import STDERR, Form, Output
-from soscope.report.trace.display import Display
+from soscope.report.trace.display import Display, TableSettings
 from soscope.report.trace.liveline import LiveLine, may_be_shown
-from soscope.report.trace.tablesettings import TableSettings
 from soscope.verbs import listeners
 from soscope.verbs.options import ALWAYS, NEVER, duration_text
 from soscope.verbs.trace import TraceOptions

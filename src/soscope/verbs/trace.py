@@ -11,8 +11,7 @@ from soscope.errors import SoscopeError, UsageError
 from soscope.instruments.trace import settings
 from soscope.instruments.trace.settings import TraceSettings
 from soscope.report.output import Form
-from soscope.report.trace.display import Display
-from soscope.report.trace.tablesettings import TableSettings
+from soscope.report.trace.display import Display, TableSettings
 from soscope.verbs.display import (
     DEBUG,
     DISPLAY,

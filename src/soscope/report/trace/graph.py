@@ -28,10 +28,9 @@ from soscope.report.graph import (
 from soscope.report.jsontext import json_document
 from soscope.report.output import Form, Output
 from soscope.report.tabletext import TableText
-from soscope.report.trace import tablesettings as names
-from soscope.report.trace.display import Display, FunctionNames
+from soscope.report.trace import display as names
+from soscope.report.trace.display import Display, FunctionNames, TableSettings
 from soscope.report.trace.table import column, head_of, text_of, totals_of
-from soscope.report.trace.tablesettings import TableSettings
 from soscope.report.words import escaped, marked, plural, shortened
 
 TYPE_CHECKING = False

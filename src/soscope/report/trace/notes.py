@@ -27,9 +27,8 @@ from soscope.model.image import (
     SLOT_ENTRY,
     TracedImage,
 )
-from soscope.report.remarks import attached_lines, delay_lines
 from soscope.report.trace.display import Display, FunctionNames
-from soscope.report.words import plural, untold_line
+from soscope.report.words import attached_lines, delay_lines, plural, untold_line
 from soscope.wire import layout
 
 TYPE_CHECKING = False

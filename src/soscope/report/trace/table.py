@@ -12,12 +12,10 @@ from soscope.proc.status import signal_name
 from soscope.prototypes import Prototypes
 from soscope.report.jsontext import json_document
 from soscope.report.output import JSON, Form, Output
-from soscope.report.remarks import delay_members
 from soscope.report.tabletext import Heading, TableText, table_text
-from soscope.report.trace import tablesettings as names
-from soscope.report.trace.display import Display, FunctionNames
-from soscope.report.trace.tablesettings import PERCENTILES, TableSettings
-from soscope.report.words import UNTOLD, marked, plural
+from soscope.report.trace import display as names
+from soscope.report.trace.display import PERCENTILES, Display, FunctionNames, TableSettings
+from soscope.report.words import UNTOLD, delay_members, marked, plural
 from soscope.select.filter import Selection, compile_symbol
 from soscope.wire import layout
 

@@ -250,7 +250,7 @@ def show_blocks(pid: int, *, duration_ns: int, older_ns: int, json: Form, limit:
 def say_notes(outcome: Outcome) -> None:
     """Print what could not be recorded, and how the process was left."""
     from soscope.control.outcome import cost_lines
-    from soscope.report.remarks import attached_lines
+    from soscope.report.words import attached_lines
 
     cost = cost_lines(outcome.cost, "recording")
     for line in (*outcome.remarks, *attached_lines(outcome), *cost):

@@ -321,7 +321,7 @@ def say_notes(outcome: Outcome, settings: ProfSettings) -> None:
     """Print what could not be profiled, and how a process was left."""
     from soscope.control.outcome import cost_lines
     from soscope.proc.status import NOT_HOOKED, in_full
-    from soscope.report.remarks import attached_lines
+    from soscope.report.words import attached_lines
 
     for line in (*outcome.remarks, *attached_lines(outcome)):
         note(line)

@@ -25,8 +25,8 @@ from soscope.model.image import (
     TracedSlot,
 )
 from soscope.report.output import Output
+from soscope.report.trace.display import TableSettings
 from soscope.report.trace.table import SummaryJsonListener, SummaryListener, document, table
-from soscope.report.trace.tablesettings import TableSettings
 from soscope.select.filter import compile_selection
 
 
