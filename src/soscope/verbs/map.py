@@ -26,9 +26,11 @@ from soscope.verbs.options import (
     Option,
     Values,
     pid_option,
+    remote_option,
     selection_options,
+    sysroot_option,
+    without_program,
 )
-from soscope.verbs.remote import remote_option, sysroot_option, without_program
 from soscope.verbs.verb import Verb
 
 TYPE_CHECKING = False

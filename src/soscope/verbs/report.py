@@ -274,7 +274,7 @@ def run(invocation: Invocation) -> int:
     from soscope.instruments.trace.settings import MODE_SUMMARY, MODE_TRACE
     from soscope.report.output import STDOUT, Output
     from soscope.report.trace.notes import notes
-    from soscope.verbs import listeners
+    from soscope.verbs import display as listeners
     from soscope.verbs.scratch import summarize
 
     replay = Replay(options.path, options.prototypes)

@@ -17,9 +17,11 @@ from soscope.verbs.options import (
     Values,
     parse_count,
     pid_option,
+    remote_option,
+    sysroot_option,
     the_pid,
+    without_program,
 )
-from soscope.verbs.remote import remote_option, sysroot_option, without_program
 from soscope.verbs.verb import Verb
 
 TYPE_CHECKING = False

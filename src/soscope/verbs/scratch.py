@@ -18,7 +18,7 @@ from soscope.instruments.trace.settings import MODE_SUMMARY, MODE_TRACE, Listene
 from soscope.report.output import STDERR, Form, Output
 from soscope.report.trace.display import Display, TableSettings
 from soscope.report.trace.liveline import LiveLine, may_be_shown
-from soscope.verbs import listeners
+from soscope.verbs import display as listeners
 from soscope.verbs.options import ALWAYS, NEVER, duration_text
 from soscope.verbs.trace import TraceOptions
 

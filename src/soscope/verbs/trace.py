@@ -49,11 +49,11 @@ from soscope.verbs.options import (
     parse_duration,
     parse_size,
     pids_option,
+    remote_option,
     selection_options,
     size_text,
     understand,
 )
-from soscope.verbs.remote import remote_option
 from soscope.verbs.verb import CommandVerb
 
 TYPE_CHECKING = False
@@ -718,12 +718,12 @@ def run(invocation: Invocation) -> int:
     from soscope.instruments.trace.instrument import run_trace
     from soscope.instruments.trace.settings import Listener
     from soscope.report.output import Output
-    from soscope.verbs import listeners
+    from soscope.verbs import display
 
     picture = None if options.svg is None else Output.open(options.svg)
 
     def make(output: Output) -> Listener:
-        return listeners.make(
+        return display.make(
             options.settings.mode,
             output,
             options.display,
@@ -732,7 +732,7 @@ def run(invocation: Invocation) -> int:
             picture=picture,
         )
 
-    choice = listeners.with_descriptors(
+    choice = display.with_descriptors(
         options.choice, options.display, live=True, starts=not options.settings.pids
     )
 
