@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
 from heapq import heappop, heappush
 from struct import Struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # Find many short byte strings in one long one.
 

@@ -11,7 +11,6 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable
 
 from soscope.control.signals import end_is_wanted
 from soscope.entry import seccomp
@@ -22,6 +21,7 @@ from soscope.proc.status import Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     # Values that marshal can carry: numbers, text, bytes, tuples and lists of them.

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 
 from soscope.control.shield import check_filters, shielded
 from soscope.entry.agent import resident
@@ -21,6 +20,8 @@ from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from soscope.control.shield import Plain
 
 

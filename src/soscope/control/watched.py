@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 
 from soscope.control.attach import Visited
 from soscope.control.command import reason_without_agent
@@ -18,6 +17,10 @@ from soscope.control.signals import Signals
 from soscope.control.tracer import tell_inner_pid
 from soscope.errors import NoSuchProcess, SoscopeError
 from soscope.proc import rights, status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Watched(Visited):

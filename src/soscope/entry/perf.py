@@ -12,12 +12,15 @@ import ctypes
 import errno
 import mmap
 import os
-from collections.abc import Iterator
 from operator import itemgetter
 from struct import Struct, pack_into, unpack_from
 
 from soscope.entry.isa import arch
 from soscope.proc import status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _ATTR_SIZE = 128
 _SOFTWARE, _TASK_CLOCK = 1, 1

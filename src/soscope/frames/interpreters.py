@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from struct import unpack_from
 from typing import TypeVar
 
@@ -19,6 +18,10 @@ from soscope.live.python.lines import line_of
 from soscope.model.call import StackFrame
 from soscope.recording.names import RecordedProgram
 from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # The evaluator: the function that runs an interpreter's code.
 #

@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from _ctypes import CFuncPtr
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from soscope.errors import HookError, UsageError
@@ -20,6 +19,10 @@ from soscope.hooking.isa import code
 from soscope.hooking.slots import Left, Picture, Pins, choose, is_executable
 from soscope.hooking.thunks import HookedSlot, Thunk, Tracers, keep_thunk, machine, new_slot
 from soscope.prototypes import Prototypes, compiled, load
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 # The ctypes types of a prototype of the catalogue.
 #

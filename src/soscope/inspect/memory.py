@@ -7,7 +7,6 @@ import errno
 import os
 import time
 from bisect import bisect_left
-from collections.abc import Callable
 
 from soscope.errors import SoscopeError
 from soscope.live.heap.glibc import ArenaHeap, GlibcHeap, mapped_chunks, read_heap
@@ -30,7 +29,7 @@ from soscope.proc.rights import missing_right
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from soscope.live.heap.memory import BlockPages, ResidentPages
     from soscope.live.images.space import Space

@@ -6,10 +6,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from soscope.errors import SoscopeError
 from soscope.linker.image import Image
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 # First bytes of images: ELF, Mach-O thin (both sizes, both byte orders), fat, archives of them.
 _MAGICS = (

@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Collection
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
@@ -15,6 +14,10 @@ from soscope.binfmt.elf.symbols.table import SymbolTable
 from soscope.binfmt.source import FileSource
 from soscope.errors import FormatError
 from soscope.linker.machine import Kind, kind_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
 
 # Open files that other files name: only regular files, and only while they are read.
 

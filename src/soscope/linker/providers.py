@@ -8,7 +8,6 @@ first of its scope. A program that loads it may have a definition that precedes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from soscope.binfmt.elf import constants as c
@@ -19,6 +18,10 @@ from soscope.linker.library import Library, Wanted, demand_files
 from soscope.linker.paths import Root
 from soscope.linker.search import Needed, Search, extension_of, program_of, shared_system
 from soscope.linker.system import System
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 NOWHERE = "no library in the search defines it"
 WEAK = "weak: may stay undefined"

@@ -11,7 +11,6 @@ paths of the image and of those that wanted it, without a cache, with the folder
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
@@ -21,6 +20,10 @@ from soscope.linker.library import DT_AUXILIARY, Library, open_image, stamp_of
 from soscope.linker.machine import Kind, machine_of
 from soscope.linker.paths import Root
 from soscope.linker.system import Found, System
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # Extensions of a program, whose undefined symbols are in the program that loads them.
 #

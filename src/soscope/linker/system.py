@@ -8,7 +8,6 @@ folders, the processor which special builds it takes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
 from functools import cache
 from struct import Struct
 from typing import NamedTuple
@@ -27,6 +26,10 @@ from soscope.linker.library import (
 from soscope.linker.machine import Kind, is_native, machine_of
 from soscope.linker.paths import Root
 from soscope.model.arch import EM_386, EM_X86_64
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 # /etc/ld.so.cache, as ldconfig writes it: glibc's `struct cache_file_new` (dl-cache.h).
 

@@ -7,8 +7,11 @@ offset counts from the start of the file that holds the image, fat or thin.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple, Protocol
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ELF = "elf"
 MACHO = "mach-o"

@@ -217,9 +217,9 @@ class Prototypes:
         return self._members[family, what]
 
     def source(self, name: str) -> tuple[str, str, str] | None:
-        """Return (constant of `sources`, file that was read, "FILE:LINE") of a declaration, or None.
+        """Return (constant of `sources`, file, "FILE:LINE") of a declaration, None if there is none.
 
-        The last is the file and line of the declaration.
+        The file is the one that was read, and the last element is the place of the declaration.
         """
         from soscope.prototypes.sources import TABLE
 

@@ -7,7 +7,6 @@ of a single call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,10 @@ from soscope.recording.pairing import OpenCall
 from soscope.recording.reader import RecordingFile
 from soscope.recording.windows import SIZE, Windows
 from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Times:

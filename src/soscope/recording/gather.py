@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +33,10 @@ from soscope.recording.format import ends_calls, how_ended
 from soscope.recording.reader import RecordingFile
 from soscope.recording.sink import Sink, Stop, Told
 from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HOLD = SPACING  # ns that events wait for what was done before them, as in `stream`
 FOREVER = (1 << 63) - 1

@@ -7,7 +7,6 @@ The rules are those of `pairing`.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -17,6 +16,10 @@ from soscope.recording.arrays import SLOT, Booleans, Events, Integers, SlotArray
 from soscope.recording.gather import Run, Thread
 from soscope.recording.pairing import REACH, OpenCall, PairedThread, Pairing
 from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # The rules of `pairing` for the events of one stack in one window, as array operations.
 #

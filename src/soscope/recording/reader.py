@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterator
 from typing import Any, Self
 
 from soscope.binfmt.source import kind_of
@@ -26,6 +25,10 @@ from soscope.recording.sink import Losses, Sink, Stop, Told
 from soscope.recording.units import Piece, pieces_of
 from soscope.recording.userfile import above_stderr
 from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _SCHEMAS = form.SCHEMA.rpartition("/")[0] + "/"
 _WINDOW = 1 << 16  # bytes that are read at once in the search for headers

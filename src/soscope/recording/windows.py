@@ -9,7 +9,6 @@ continue in another thread, stacks that grow together), the events of a window g
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 
 from soscope.recording import pairing
 from soscope.recording.arrays import SlotArrays
@@ -17,6 +16,10 @@ from soscope.recording.gather import LOST, Gatherer, Thread
 from soscope.recording.match_arrays import Matched, OneByOne, Part, may_have_moved, stacks_of
 from soscope.recording.pairing import OpenCall
 from soscope.recording.reader import RecordingFile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SIZE = 1 << 18  # units in a window, whose arrays stay in the processor's caches
 

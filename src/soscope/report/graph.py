@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
 from itertools import pairwise
 
 from soscope.report.words import shortened
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Sequence
 
 
 # Boxes and lines between them, and the order of the boxes in a picture.

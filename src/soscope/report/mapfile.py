@@ -7,12 +7,15 @@ An empty field is "-", and no field contains a blank, so awk can read them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
 
 from soscope.linker.image import Image, Slot
 from soscope.model.call import printable
 from soscope.model.filemap import Stub, Symbol
 from soscope.report.words import STATIC_KINDS, STRAIGHT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 _SLOTS = ("SLOT", "SECTION", "KIND", "BINDING", "STUBS", "SYMBOL", "PROVIDER")
 _STUBS = ("STUB", "SECTION", "KIND", "SLOT", "SYMBOL", "PROVIDER")

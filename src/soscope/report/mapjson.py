@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 
 from soscope.inspect.map.processmap import ProcessMap
 from soscope.linker.image import Image, Slot
 from soscope.live.images.image import LoadedImage
 from soscope.model.filemap import Stub
 from soscope.report.jsontext import json_document
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # soscope/map/1: the map of files for programs, one slot a line.
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 from soscope.inspect.map.processmap import ProcessMap
 from soscope.live.images.image import LoadedImage
 from soscope.live.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND, SlotRow
@@ -12,6 +10,10 @@ from soscope.model.call import printable
 from soscope.proc.maps import Mapping
 from soscope.report.graph import Arrow, Box, Boxes, arrange
 from soscope.report.words import plural
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 # The graph of calls between the images of a process, behind the pictures.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from soscope.control.flight import Flight
@@ -21,6 +20,10 @@ from soscope.report.trace.liveline import LiveLine, may_be_shown
 from soscope.verbs import display as listeners
 from soscope.verbs.options import ALWAYS, NEVER, duration_text
 from soscope.verbs.trace import TraceOptions
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 # A trace with a line of progress on the terminal, if nothing else is written there.
 

@@ -8,13 +8,13 @@ name's bytes never reaches it.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 from soscope.binfmt.dwarf.types import C_LANGUAGES, CXX_LANGUAGES, TypeReader, language_of
 from soscope.model.call import UNKNOWN, PassedType, Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import ModuleType
     from typing import IO, Any
 

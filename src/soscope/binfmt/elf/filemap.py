@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from itertools import count, repeat
 from typing import NamedTuple, TypeVar
@@ -36,6 +35,10 @@ from soscope.model.filemap import (
     Stub,
     Symbol,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 # Relocations that fill slots, by the relocation types of each processor.
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import ElfReader
@@ -14,7 +13,7 @@ from soscope.model.arch import UNKNOWN, Arch, RelocationTypes, arch_of_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
     from typing import TypeAlias
 
 

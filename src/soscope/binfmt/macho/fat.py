@@ -7,7 +7,6 @@ word, so a table only counts if its first slices are images themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from struct import unpack_from
 from typing import NamedTuple
 
@@ -15,6 +14,10 @@ from soscope.binfmt.macho import image as c
 from soscope.binfmt.macho.image import DECODING, MachoHeader, read_header
 from soscope.binfmt.source import ByteSource, broken, length
 from soscope.errors import FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ARCHIVE = b"!<arch>\n"
 _MOST_SLICES = 64  # no file has more slices: there are fewer architectures

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 from itertools import chain
 from struct import Struct
@@ -46,6 +45,10 @@ from soscope.model.filemap import (
     Stub,
     Symbol,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # The pointer cells of one image, and what fills each: records, or the indirect symbol table.
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator, Iterator, Sequence
 from struct import Struct, unpack_from
 from typing import NamedTuple
 
@@ -28,6 +27,10 @@ from soscope.binfmt.macho.symbols import MachoSymbols
 from soscope.errors import FormatError
 from soscope.model.arch import CPU_PPC64
 from soscope.model.filemap import Signed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Sequence
 
 # Chained fixups (LC_DYLD_CHAINED_FIXUPS) and threaded binds, which use the same pointers.
 #

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from soscope.binfmt.isa import part
@@ -11,6 +10,10 @@ from soscope.binfmt.macho import image as c
 from soscope.binfmt.macho.image import MachoImage, MachoSection
 from soscope.model.arch import arch_of_cputype
 from soscope.model.filemap import AUTH_STUB, JUMP_TABLE, OBJC_STUB, PIC_STUB, STUB, Stub
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # Decode the code of a stub or stub helper: one decoder for each family of processors.
 #

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from soscope.binfmt.elf import constants as c
@@ -15,6 +14,10 @@ from soscope.binfmt.elf.sections import Section, Sections, Stretches
 from soscope.binfmt.isa import part
 from soscope.errors import FormatError
 from soscope.model.filemap import IPLT, PLT, PLT_GOT, Stub
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 # The input and the results of every decoder of stubs.
 

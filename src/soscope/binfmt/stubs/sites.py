@@ -8,13 +8,16 @@ set finds the instruction in a stub.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.isa import part
 from soscope.binfmt.stubs.finder import all_code
 from soscope.model.filemap import MIPS_STUB, Stub
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 JUMP = "jump"  # it jumps to the address in the slot
 CALL = "call"  # it calls that address, so it must run itself

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from soscope.binfmt.elf import constants as c
@@ -26,6 +25,10 @@ from soscope.prototypes.catalog import Prototypes
 from soscope.select import filter as selection
 from soscope.wire import layout
 from soscope.wire.functions import FunctionTable, KnownFunction
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # Decide how calls of each slot are treated, by the tables that an agent would get.
 

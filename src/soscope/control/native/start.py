@@ -7,7 +7,6 @@ import _socket
 import os
 import resource
 import time
-from collections.abc import Sequence
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.control import helper
@@ -47,6 +46,7 @@ from soscope.wire.recorder import Recorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 

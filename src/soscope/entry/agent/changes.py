@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.unwind import code_ranges
@@ -15,6 +14,10 @@ from soscope.entry.ptrace import RemoteMemory
 from soscope.errors import FormatError
 from soscope.proc import maps
 from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 # Write the instruction changes that an agent requests in a running process.
 #

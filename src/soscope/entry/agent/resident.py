@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.entry.isa import arch
@@ -21,6 +20,8 @@ from soscope.wire import layout, patches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
     from soscope.wire.patches import PatchTable
 
 

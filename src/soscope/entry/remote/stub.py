@@ -6,7 +6,6 @@ from __future__ import annotations
 import socket
 import time
 from collections import deque
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Literal, Protocol
 
@@ -18,7 +17,7 @@ from soscope.errors import RemoteError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 
 # The interfaces of a stopped thread and of memory that an engine needs.

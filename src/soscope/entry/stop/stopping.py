@@ -14,7 +14,6 @@ import _thread
 import errno
 import os
 import time
-from collections.abc import Collection
 
 from soscope.binfmt.elf import constants as elf
 from soscope.binfmt.elf.image import ElfImage
@@ -24,6 +23,10 @@ from soscope.entry.ptrace import RemoteMemory
 from soscope.entry.stop import waits
 from soscope.entry.stop.tracee import LookingTime
 from soscope.proc.status import Refused, has_ended, running_time, signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 # Find out whether a process's loader is idle, by its locks, which are found by their form.
 #

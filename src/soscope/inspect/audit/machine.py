@@ -20,8 +20,11 @@ A value is None (anything) or one of the tuples:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any, NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Value = tuple[Any, ...] | None
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from soscope.binfmt.elf import constants as c
@@ -20,6 +19,10 @@ from soscope.linker.image import Image
 from soscope.linker.providers import Providers
 from soscope.linker.search import own_folders
 from soscope.model.filemap import CALL_STUB, LAZY, PLT, FileSlot, Stub
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # A fault that `soscope check` finds in a file.
 

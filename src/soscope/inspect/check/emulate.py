@@ -6,7 +6,6 @@ Nothing of the file's code runs on this machine's processor, and no loader is ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -22,6 +21,10 @@ from soscope.errors import SoscopeError
 from soscope.inspect.check import isa
 from soscope.model.arch import arch_of_cputype
 from soscope.model.filemap import CALL_STUB, JUMP_TABLE, LAZY, MIPS_STUB, OBJC_STUB, FileSlot, Stub
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 # What `emulator` needs to know about a processor.
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from soscope.binfmt.elf import constants as c
@@ -15,6 +14,10 @@ from soscope.binfmt.source import length
 from soscope.errors import FormatError
 from soscope.inspect.explain import isa
 from soscope.inspect.explain.resolvers import BIONIC, GLIBC, MUSL
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PIECE = 1 << 24  # bytes of code in one read
 OVERLAP = 64  # bytes; no call through a slot is longer

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from soscope.binfmt.elf import constants as c
@@ -43,6 +42,10 @@ from soscope.live.slots.bindings import (
 )
 from soscope.live.slots.code import Use, can_search, note_reaimed, uses_of
 from soscope.model.filemap import ELF
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # The steps of a call in a running process, from the link map to the definition, and a hook.
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import struct
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,10 @@ from soscope.recording import format as form
 from soscope.recording.clock import Clock
 from soscope.recording.sink import Sink, Stop, Told
 from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # Sums of blocks by stack and thread, which do not grow with the number of events.
 #

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import posixpath
-from collections.abc import Iterable
 from typing import Any
 
 from soscope.errors import RecordingError
@@ -13,6 +12,10 @@ from soscope.instruments.mem.model import COMPLETE, SCHEMA, MemReport
 from soscope.model.call import StackFrame
 from soscope.model.image import Record
 from soscope.recording.reader import document_of, document_text, number_of, text_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 OBJECTS, BLOCKS = "objects", "blocks"
 

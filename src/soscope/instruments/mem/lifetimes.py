@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,8 @@ from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from soscope.wire.block import ControlBlock
 
 

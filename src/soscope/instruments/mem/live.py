@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 
 from soscope.control.blocks import Blocks
@@ -30,7 +29,7 @@ from soscope.wire import headers as layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from soscope.control.shield import Plain
     from soscope.wire.block import ControlBlock

@@ -6,7 +6,6 @@ It comes from the events of a recording, or from the sums that a recording has i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,10 @@ from soscope.instruments.mem.model import (
 from soscope.instruments.mem.sampled import half_width
 from soscope.model.call import StackFrame
 from soscope.recording.reader import RecordingFile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # program, pid, api, the words of a stack
 _Key = tuple[int, int, int, tuple[int, ...]]

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from soscope.control.settings import Hooks, Instrument
 from soscope.instruments.prof.names import RecordedNames
 from soscope.instruments.prof.views import ArcSums
@@ -19,6 +17,8 @@ from soscope.wire.block import ControlBlock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from soscope.control.outcome import Price, ProgramOutcome
     from soscope.model.call import Stats
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import SECTION as PATCHABLE_SECTION
@@ -38,7 +37,7 @@ from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from soscope.wire.block import ControlBlock

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 
 from soscope.errors import AgentError, RecordingError
@@ -23,6 +22,7 @@ from soscope.wire.layout import BLOCK_FRAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Self
 
     from soscope.frames.names import CallFrames

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-
 from soscope.control import outcome as session
 from soscope.control.outcome import Price
 from soscope.model.call import Delays, Stats, add
@@ -30,6 +28,10 @@ from soscope.select.filter import (
 from soscope.select.patterns import Automaton
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 # Functions of a filter that their own image may also call directly, through no slot.
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 from soscope.control.outcome import (
     STOPPED_DURATION,
@@ -38,6 +37,10 @@ from soscope.recording.reader import RecordingFile
 from soscope.recording.stream import batches
 from soscope.select.filter import Selection, compile_selection
 from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # Notes about what a reader asks for and a recording does not contain.
 

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from soscope.binfmt.elf import constants as c
 from soscope.errors import FormatError
 from soscope.live.images.image import LoadedImage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # kinds of relocations
 JUMP, DATA, WORD, IRELATIVE, DTPMOD, COPY = range(6)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from json.encoder import encode_basestring_ascii as quoted
 
 from soscope.errors import SoscopeError
@@ -30,6 +29,8 @@ from soscope.select.filter import Selection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from soscope.prototypes.formats import Argument
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
 
 from soscope.control.settings import Instrument
 from soscope.model.call import printable
@@ -13,6 +12,8 @@ from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from soscope.control.outcome import Outcome, ProgramOutcome
     from soscope.recording.sink import Sink
     from soscope.wire.block import ControlBlock

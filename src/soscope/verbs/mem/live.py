@@ -7,7 +7,6 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
 
 from soscope.errors import NoSuchProcess, SoscopeError, UsageError
@@ -20,6 +19,8 @@ from soscope.verbs.verb import Verb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from soscope.control.outcome import Outcome
     from soscope.instruments.mem.live import LiveBlocks, LiveObjects
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
 from soscope.binfmt.elf import constants as c
@@ -12,6 +11,10 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.symbols.lookup import Versions
 from soscope.binfmt.elf.symbols.table import SymbolArray
 from soscope.errors import FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
 
 _T = TypeVar("_T")
 

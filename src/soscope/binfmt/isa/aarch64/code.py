@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from soscope.binfmt.stubs.finder import Through
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     import numpy as np
     from numpy.typing import NDArray
 

@@ -8,7 +8,6 @@ ld, gold, LLD and Apple's linkers, with BTI and pointer authentication.
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterator
 
 from soscope.binfmt.listing import (
     CALL,
@@ -26,6 +25,10 @@ from soscope.binfmt.listing import (
     Value,
     spots,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
 
 _FIXED = {
     0xD503201F: "nop",

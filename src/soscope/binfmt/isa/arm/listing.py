@@ -8,7 +8,6 @@ They are Arm code, some with a Thumb instruction in front that switches to Arm.
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterator
 
 from soscope.binfmt.listing import (
     CALL,
@@ -24,6 +23,10 @@ from soscope.binfmt.listing import (
     Lister,
     Value,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
 
 _NAMES = (*(f"r{number}" for number in range(11)), "fp", "ip", "sp", "lr", "pc")
 _NOP = 0xE320F000

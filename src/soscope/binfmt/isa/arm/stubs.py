@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from struct import unpack_from
 
 from soscope.binfmt.elf import constants as c
@@ -15,6 +14,10 @@ from soscope.binfmt.stubs.finder import Code, Decoder, FoundStub, SlotTable
 from soscope.binfmt.stubs.sites import JUMP, PASS, SiteInStub
 from soscope.model.arch import Arch
 from soscope.model.filemap import FileSlot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # The argument that an unbound slot passes to the lazy resolver on 32-bit ARM.
 #

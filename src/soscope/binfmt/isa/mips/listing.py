@@ -8,7 +8,6 @@ after the next instruction, so the line of that instruction shows the jump's flo
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterator
 
 from soscope.binfmt.listing import (
     CALL,
@@ -26,6 +25,10 @@ from soscope.binfmt.listing import (
     Value,
     spots,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
 
 _OLD = ("t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7")  # names of registers 8 to 15 in o32
 _NEW = ("a4", "a5", "a6", "a7", "t0", "t1", "t2", "t3")

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 import struct
 from array import array
-from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from soscope.binfmt.elf import constants as c
@@ -25,6 +24,10 @@ from soscope.binfmt.stubs.sites import ENTER, PASS, SiteInStub, StubSite
 from soscope.errors import FormatError
 from soscope.model.arch import GOT_WORD, STUBBED_GOT_WORD, Arch
 from soscope.model.filemap import MIPS_STUB, PLT, FileSlot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 # Jumps and branches of MIPS, whose next instruction (the delay slot) runs before the jump.
 #

@@ -7,8 +7,6 @@ stubs count from the TOC pointer, r2; on 32 bits from r30.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-
 from soscope.binfmt.listing import (
     CALL,
     CELL,
@@ -24,6 +22,10 @@ from soscope.binfmt.listing import (
     Value,
     spots,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
 
 _BLOCK = 1 << 16
 _LOADS = {32: "lwz", 33: "lwzu"}

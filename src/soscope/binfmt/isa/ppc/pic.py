@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.stubs.finder import SlotTable, big_endian, branches, numbers, signed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # Start of functions, from the unwind tables, which stay when a file is stripped.
 

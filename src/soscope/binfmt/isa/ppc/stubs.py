@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
 from struct import unpack_from
 
 from soscope.binfmt.elf import constants as c
@@ -28,6 +27,10 @@ from soscope.binfmt.stubs.sites import CALL, JUMP, PASS, SiteInStub, StubSite
 from soscope.errors import FormatError
 from soscope.model.arch import Arch
 from soscope.model.filemap import CALL_STUB, IPLT, PLT, FileSlot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
 
 # Entries of the BSS PLT of 32-bit PowerPC, which consist of code that the loader writes.
 #

@@ -8,7 +8,6 @@ are those of GNU ld, LLD and mold; none of their instructions is a compressed on
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterator
 
 from soscope.binfmt.listing import (
     CALL,
@@ -26,6 +25,10 @@ from soscope.binfmt.listing import (
     Value,
     spots,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
 
 _NAMES = (
     *("zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1"),

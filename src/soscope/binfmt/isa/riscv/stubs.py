@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.filemap import ElfMap
@@ -15,6 +14,10 @@ from soscope.binfmt.stubs.sites import JUMP, PASS, SiteInStub
 from soscope.errors import FormatError
 from soscope.model.arch import Arch
 from soscope.model.filemap import FileSlot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # Find the GOT in a RISC-V file that has no section headers.
 #

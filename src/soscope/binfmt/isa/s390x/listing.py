@@ -7,8 +7,6 @@ The stubs are those of GNU ld, gold and mold.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-
 from soscope.binfmt.listing import (
     CALL,
     CALL_THROUGH,
@@ -25,6 +23,10 @@ from soscope.binfmt.listing import (
     Value,
     spots,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
 
 _SIZES = (2, 4, 4, 6)  # size of an instruction, by its two highest bits
 _BLOCK = 1 << 17  # bytes of code in which a distance in halfwords has at most two upper halves

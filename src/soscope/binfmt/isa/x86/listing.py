@@ -8,7 +8,6 @@ Apple's linkers.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from soscope.binfmt.listing import (
@@ -27,6 +26,10 @@ from soscope.binfmt.listing import (
     Value,
     spots,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
 
 # Text of the operand: {d} is its signed value, {n} the unsigned value, {t} a branch's target.
 _NEXT = "next"  # counts from the end of the instruction

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
 from struct import Struct, unpack_from
 
 from soscope.binfmt.elf import constants as c
@@ -18,6 +17,10 @@ from soscope.binfmt.stubs.sites import JUMP, PASS, SiteInStub
 from soscope.errors import FormatError
 from soscope.model.arch import EM_386, EM_X86_64, Arch
 from soscope.model.filemap import IPLT, PLT, PLT_GOT, PLT_SEC, RETPOLINE, FileSlot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
 # Stubs and stub helpers of x86_64 and i386, as Apple's linkers, lld and zig write them.
 #

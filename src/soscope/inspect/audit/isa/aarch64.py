@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable
 from typing import Any
 
 from soscope.binfmt.elf.reader import Header
 from soscope.inspect.audit import machine as m
 from soscope.inspect.audit.machine import Flow, Group, State, Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _REG, _IMM, _MEM = 1, 2, 3
 _BRANCHES = frozenset("cbz cbnz tbz tbnz".split())

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable
 from typing import Any
 
 from soscope.binfmt.elf.reader import Header
 from soscope.inspect.audit import machine as m
 from soscope.inspect.audit.machine import Flow, Group, State, Value
 from soscope.model.arch import EM_386
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # Registers of x86-64 and i386, divided into parts that are saved or overwritten as a whole.
 #

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.isa.mips import stubs
 from soscope.inspect.check.emulate import Cpu, Emulator
 from soscope.model.arch import Arch
 from soscope.model.filemap import Stub
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 _GP = 0x7FF0  # distance from the GOT to the value of %gp
 

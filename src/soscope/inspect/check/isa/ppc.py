@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.isa.ppc import pic, stubs
 from soscope.errors import FormatError
 from soscope.inspect.check.emulate import Cpu, Emulator, Processor
 from soscope.model.arch import Arch
 from soscope.model.filemap import Stub
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 _CPU = Cpu("PPC", ("UC_MODE_PPC32", "UC_MODE_BIG_ENDIAN"), 32, ">", "1", "PC")
 

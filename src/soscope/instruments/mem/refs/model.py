@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MODULE, CLASS, FRAME, THREAD = "module", "class", "frame", "thread"
 INTERPRETER, NATIVE, GARBAGE = "interpreter", "native", "garbage"

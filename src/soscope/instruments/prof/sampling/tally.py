@@ -19,14 +19,13 @@ Numbers continue through all results of one tally.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-
 from soscope.instruments.prof.model import HOOKS
 from soscope.instruments.prof.sampling.unwind import ImageMap, SampledImage
 from soscope.model.call import OwnFrame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
     from typing import Any
 
 _MOST_KEPT = 1 << 17  # stacks that are remembered
