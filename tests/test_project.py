@@ -98,7 +98,7 @@ MAY_BE_SHORT = {
     "entry/remote/isa/": "a file for each machine",
     "export/": "a file for each format",
     "frames/cppnames.py": "on the way to every trace; what names other frames opens files",
-    "frames/code.py": "read at the end of a program whose objects are counted; what names frames imports re",
+    "frames/code.py": "mem reads it at the end of a program; what names frames imports re",
     "inspect/audit/isa/": "a file for each machine",
     "inspect/check/isa/": "a file for each machine",
     "inspect/explain/isa/": "a file for each machine",

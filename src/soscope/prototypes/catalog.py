@@ -217,7 +217,7 @@ class Prototypes:
         return self._members[family, what]
 
     def source(self, name: str) -> tuple[str, str, str] | None:
-        """Return (constant of `sources`, file, "FILE:LINE") of a declaration, None if there is none.
+        """Return (constant of `sources`, file, "FILE:LINE") of a declaration, else None.
 
         The file is the one that was read, and the last element is the place of the declaration.
         """
