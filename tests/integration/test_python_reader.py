@@ -215,7 +215,7 @@ def test_the_frames_of_a_thread(python: str) -> None:
 
 
 def test_a_debug_build_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from soscope.binfmt.elf.symbols.lookup import Name
+    from soscope.binfmt.elf.lookup import Name
     from soscope.live.python import interpreter
 
     # a release build that seems to have what debug builds alone have

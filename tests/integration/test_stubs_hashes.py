@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from soscope.binfmt.elf.symbols.lookup import Name
-from soscope.binfmt.elf.symbols.table import CALL, SymbolTable
+from soscope.binfmt.elf.lookup import Name
+from soscope.binfmt.elf.symboltable import CALL, SymbolTable
 from tests.support.files.elffiles import run
 from tests.support.files.stubs import FOREIGN, LIBRARY, compiled, linked, opened
 

@@ -9,7 +9,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf import slots
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
-from soscope.binfmt.elf.symbols.table import static_table
+from soscope.binfmt.elf.symboltable import static_table
 from soscope.errors import FormatError
 from soscope.live.names.staticnames import open_regular
 

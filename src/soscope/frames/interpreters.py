@@ -8,7 +8,7 @@ from struct import unpack_from
 from typing import TypeVar
 
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.symbols.table import SymbolTable
+from soscope.binfmt.elf.symboltable import SymbolTable
 from soscope.binfmt.elf.unwind import FrameTable, Row
 from soscope.binfmt.source import BufferSource
 from soscope.errors import SoscopeError

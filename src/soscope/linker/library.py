@@ -10,7 +10,7 @@ import stat
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.slots import all_symbols
-from soscope.binfmt.elf.symbols.table import SymbolTable
+from soscope.binfmt.elf.symboltable import SymbolTable
 from soscope.binfmt.source import FileSource
 from soscope.errors import FormatError
 from soscope.linker.machine import Kind, kind_of

@@ -2,7 +2,7 @@
 """The library from which a symbol of a file comes, or the reason why there is none.
 
 The files are those of `search`, in the loader's order. Each file's symbols are looked up as the
-loader does (`binfmt/elf/symbols/table.py`). If a library is examined by itself, it counts as the
+loader does (`binfmt/elf/symboltable.py`). If a library is examined by itself, it counts as the
 first of its scope. A program that loads it may have a definition that precedes all of these.
 """
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.symbols.table import CALL, SymbolTable
+from soscope.binfmt.elf.symboltable import CALL, SymbolTable
 from soscope.errors import FormatError
 from soscope.linker.library import Library, Wanted, demand_files
 from soscope.linker.paths import Root

@@ -12,7 +12,7 @@ from functools import cache
 from struct import Struct
 from typing import NamedTuple
 
-from soscope.binfmt.elf.symbols.lookup import Name
+from soscope.binfmt.elf.lookup import Name
 from soscope.errors import FormatError
 from soscope.linker.library import (
     Library,

@@ -7,7 +7,7 @@ import marshal
 import os
 from struct import Struct
 
-from soscope.binfmt.elf.symbols.lookup import gnu_hash
+from soscope.binfmt.elf.lookup import gnu_hash
 from soscope.select.patterns import Automaton
 from soscope.wire import layout
 

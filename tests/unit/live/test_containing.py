@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import encoding
-from soscope.binfmt.elf.symbols.table import SymbolArray
+from soscope.binfmt.elf.symboltable import SymbolArray
 from soscope.live.names import containing
 from soscope.live.names.containing import GAP, INSIDE, UNSIZED, Hit, SymbolIndex, find_some, scan
 from tests.support.time.patience import within_cpu

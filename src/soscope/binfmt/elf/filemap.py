@@ -14,12 +14,12 @@ from typing import NamedTuple, TypeVar
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.imports import SYMBOL_TYPES, Names
+from soscope.binfmt.elf.lookup import Versions
 from soscope.binfmt.elf.reader import ElfReader, Encoding
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.elf.slots import Say, Table, entries, tables
-from soscope.binfmt.elf.symbols.imports import SYMBOL_TYPES, Names
-from soscope.binfmt.elf.symbols.lookup import Versions
-from soscope.binfmt.elf.symbols.table import dynamic_table, static_table
+from soscope.binfmt.elf.symboltable import dynamic_table, static_table
 from soscope.binfmt.isa import part
 from soscope.binfmt.stubs.finder import SlotTable, find_stubs, missing_decoder
 from soscope.errors import FormatError

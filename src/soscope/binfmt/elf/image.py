@@ -16,7 +16,7 @@ from soscope.binfmt.elf.reader import (
     read_segments,
 )
 from soscope.binfmt.elf.slots import plt_symbols
-from soscope.binfmt.elf.symbols.table import ElfSymbol, SymbolTable
+from soscope.binfmt.elf.symboltable import ElfSymbol, SymbolTable
 from soscope.binfmt.source import ByteSource, FileSource, broken
 from soscope.errors import FormatError
 

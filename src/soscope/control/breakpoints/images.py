@@ -9,11 +9,11 @@ from typing import NamedTuple
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.filemap import Relocations, is_bound_now
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.imports import Names
+from soscope.binfmt.elf.lookup import Name
 from soscope.binfmt.elf.reader import Encoding
 from soscope.binfmt.elf.sections import Sections, relative_words
 from soscope.binfmt.elf.slots import entries, symbols_of, tables
-from soscope.binfmt.elf.symbols.imports import Names
-from soscope.binfmt.elf.symbols.lookup import Name
 from soscope.binfmt.isa import part
 from soscope.binfmt.source import BufferSource, ByteSource
 from soscope.entry.remote.convention import Convention

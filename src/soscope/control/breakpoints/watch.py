@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import Encoding
-from soscope.binfmt.elf.symbols.table import SymbolArray, dynamic_table
+from soscope.binfmt.elf.symboltable import SymbolArray, dynamic_table
 from soscope.control.breakpoints import layouts
 from soscope.control.breakpoints.images import CalledSlot, ForeignImage, GuestMemory
 from soscope.control.breakpoints.layouts import Constants, PassedRecord, Planner

@@ -12,7 +12,7 @@ from soscope.binfmt.elf import sections as debuglink
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.elf.slots import relocations
-from soscope.binfmt.elf.symbols.table import SymbolArray, dynamic_table, static_table
+from soscope.binfmt.elf.symboltable import SymbolArray, dynamic_table, static_table
 from soscope.binfmt.elf.unwind import code_ranges
 from soscope.errors import FormatError, SoscopeError
 from soscope.inspect.audit import isa

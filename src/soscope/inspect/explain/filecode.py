@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.filemap import ElfMap
-from soscope.binfmt.elf.symbols.table import dynamic_table, static_table
+from soscope.binfmt.elf.symboltable import dynamic_table, static_table
 from soscope.binfmt.search import Spans
 from soscope.binfmt.source import length
 from soscope.errors import FormatError

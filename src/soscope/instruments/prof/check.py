@@ -9,7 +9,7 @@ from collections import Counter
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.sections import patchable_entries, relative_words
-from soscope.binfmt.elf.symbols.table import SymbolArray, dynamic_table, static_table
+from soscope.binfmt.elf.symboltable import SymbolArray, dynamic_table, static_table
 from soscope.binfmt.elf.unwind import FrameTable, code_ranges
 from soscope.binfmt.isa import CALL, JUMP, LOAD, STUB, part
 from soscope.binfmt.stubs.finder import SlotTable, all_code

@@ -8,7 +8,7 @@ from fractions import Fraction
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.slots import slot_relocations
-from soscope.binfmt.elf.symbols.table import dynamic_table
+from soscope.binfmt.elf.symboltable import dynamic_table
 from soscope.binfmt.profiles import OUTSIDE, GmonFile, Histogram, LdProfile
 from soscope.errors import FormatError, SoscopeError
 from soscope.instruments.prof.model import MODE_COUNT, NOBODY, ProfFunction, Profile

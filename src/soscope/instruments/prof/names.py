@@ -9,7 +9,7 @@ from bisect import bisect_left
 from soscope.binfmt.dwarf.lines import DwarfLines
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import CHECKSUM_SIZE, ElfImage
-from soscope.binfmt.elf.symbols.lookup import Name
+from soscope.binfmt.elf.lookup import Name
 from soscope.binfmt.elf.unwind import FrameTable
 from soscope.binfmt.isa import part
 from soscope.binfmt.source import FileSource

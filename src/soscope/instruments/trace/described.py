@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from soscope.binfmt.dwarf.entries import Entries
-    from soscope.binfmt.elf.symbols.table import ElfSymbol
+    from soscope.binfmt.elf.symboltable import ElfSymbol
     from soscope.instruments.trace.settings import TraceSettings
     from soscope.prototypes import Prototypes
 

@@ -8,8 +8,8 @@ from bisect import bisect_left, bisect_right
 from struct import Struct
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.symbols.lookup import Name
-from soscope.binfmt.elf.symbols.table import CALL
+from soscope.binfmt.elf.lookup import Name
+from soscope.binfmt.elf.symboltable import CALL
 from soscope.errors import FormatError
 from soscope.proc import status
 

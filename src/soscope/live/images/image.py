@@ -25,7 +25,7 @@ from soscope.proc.maps import Mapping
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.binfmt.elf.symbols.table import SymbolTable
+    from soscope.binfmt.elf.symboltable import SymbolTable
     from soscope.live.names.locate import Locator
     from soscope.live.names.staticnames import ImageNames
     from soscope.model.arch import Arch

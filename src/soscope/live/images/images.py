@@ -8,8 +8,8 @@ from bisect import insort
 from struct import Struct
 
 from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.lookup import Name
 from soscope.binfmt.elf.reader import Segment, encoding, read_header, read_segments, unpack_segments
-from soscope.binfmt.elf.symbols.lookup import Name
 from soscope.errors import FormatError, NoSuchProcess, SoscopeError
 from soscope.live.images.image import LoadedImage
 from soscope.live.images.scope import global_scope, older_namespaces, rtld_global

@@ -13,7 +13,7 @@ string tables is `syms_next`, the next image of the global scope.
 from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.symbols.lookup import Name
+from soscope.binfmt.elf.lookup import Name
 from soscope.errors import FormatError
 from soscope.live.images.image import LoadedImage
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 from soscope.binfmt.elf.sections import Sections
-from soscope.binfmt.elf.symbols.table import SymbolEntry
+from soscope.binfmt.elf.symboltable import SymbolEntry
 from soscope.errors import FormatError
 from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import Images

@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.symbols.lookup import Name, gnu_hash
-from soscope.binfmt.elf.symbols.table import CALL, DLSYM, SymbolEntry
+from soscope.binfmt.elf.lookup import Name, gnu_hash
+from soscope.binfmt.elf.symboltable import CALL, DLSYM, SymbolEntry
 from soscope.errors import FormatError
 from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import Images

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.symbols.table import ElfSymbol, SymbolEntry
+from soscope.binfmt.elf.symboltable import ElfSymbol, SymbolEntry
 from soscope.errors import FormatError
 from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import Images
@@ -296,7 +296,7 @@ class PictureNames:
 
     def _descriptors(self) -> list[int]:
         """Return the addresses of all `__jit_debug_descriptor`: each image may have its own."""
-        from soscope.binfmt.elf.symbols.lookup import Name
+        from soscope.binfmt.elf.lookup import Name
 
         name = Name(os.fsencode(_JIT_DESCRIPTOR))
         addrs: list[int] = []

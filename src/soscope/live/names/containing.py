@@ -9,7 +9,7 @@ from itertools import islice
 from operator import le
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.symbols.table import SymbolArray
+from soscope.binfmt.elf.symboltable import SymbolArray
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from struct import Struct
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
-from soscope.binfmt.elf.symbols.table import static_table
+from soscope.binfmt.elf.symboltable import static_table
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError
 from soscope.live.images.space import Space

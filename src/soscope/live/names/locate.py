@@ -14,7 +14,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.reader import Segment
 from soscope.binfmt.elf.sections import Sections
-from soscope.binfmt.elf.symbols.table import ElfSymbol, dynamic_table
+from soscope.binfmt.elf.symboltable import ElfSymbol, dynamic_table
 from soscope.errors import FormatError
 from soscope.live.names.containing import GAP, INSIDE, UNSIZED, Hit, SymbolIndex, find_some, scan
 from soscope.live.names.staticnames import ImageNames, Part

@@ -20,7 +20,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf import sections as debuglink
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import AddressRanges, Sections, read_aranges
-from soscope.binfmt.elf.symbols.table import ElfSymbol, SymbolArray, static_table
+from soscope.binfmt.elf.symboltable import ElfSymbol, SymbolArray, static_table
 from soscope.binfmt.source import ByteSource, FileSource
 from soscope.errors import FormatError
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from struct import unpack_from
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.symbols.lookup import Name
+from soscope.binfmt.elf.lookup import Name
 from soscope.binfmt.source import ByteSource
 from soscope.errors import FormatError, SoscopeError
 from soscope.live.images.image import LoadedImage

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from struct import unpack_from
 
-from soscope.binfmt.elf.symbols.lookup import Name
+from soscope.binfmt.elf.lookup import Name
 from soscope.errors import SoscopeError
 from soscope.live.images.space import Space
 from soscope.live.images.watch import MOST, HeldPlaces

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from soscope.binfmt.elf.symbols.lookup import Name
+from soscope.binfmt.elf.lookup import Name
 from soscope.errors import FormatError, SoscopeError
 from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import Images

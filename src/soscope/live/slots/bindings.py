@@ -20,9 +20,9 @@ definition of the oldest version, and a stub of the program is no definition for
 from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.lookup import gnu_hash
 from soscope.binfmt.elf.slots import SlotRelocation, copies_of, ifuncs_of, slot_relocations
-from soscope.binfmt.elf.symbols.lookup import gnu_hash
-from soscope.binfmt.elf.symbols.table import (
+from soscope.binfmt.elf.symboltable import (
     CALL,
     REFERENCE,
     SymbolArray,

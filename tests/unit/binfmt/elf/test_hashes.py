@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.binfmt.elf.symbols.lookup import gnu_hash, sysv_hash
+from soscope.binfmt.elf.lookup import gnu_hash, sysv_hash
 
 
 def test_gnu_hash() -> None:

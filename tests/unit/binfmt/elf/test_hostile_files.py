@@ -10,7 +10,7 @@ import pytest
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.symbols.table import SymbolTable, dynamic_table
+from soscope.binfmt.elf.symboltable import SymbolTable, dynamic_table
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError
 from soscope.model.arch import EM_PPC, EM_RISCV

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
-from soscope.binfmt.elf.symbols.table import SymbolArray, dynamic_table, static_table
+from soscope.binfmt.elf.symboltable import SymbolArray, dynamic_table, static_table
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError
 from tests.support.files.elffiles import built, nm, run

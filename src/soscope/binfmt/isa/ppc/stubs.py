@@ -10,7 +10,7 @@ from struct import unpack_from
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.filemap import ElfMap, Filled
 from soscope.binfmt.elf.reader import ElfReader
-from soscope.binfmt.elf.symbols.table import dynamic_table
+from soscope.binfmt.elf.symboltable import dynamic_table
 from soscope.binfmt.isa.ppc.pic import function_at, shapes, tied
 from soscope.binfmt.macho.stubs import MachoDecoder, StubWay
 from soscope.binfmt.stubs.finder import (

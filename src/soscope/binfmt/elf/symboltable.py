@@ -9,8 +9,8 @@ from struct import error as StructError  # noqa: N812  it is an exception
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf import slots
+from soscope.binfmt.elf.lookup import GnuHash, Name, SysvHash, Versions, open_hash
 from soscope.binfmt.elf.reader import SHORT, ElfReader, Encoding, LongNames
-from soscope.binfmt.elf.symbols.lookup import GnuHash, Name, SysvHash, Versions, open_hash
 from soscope.binfmt.source import ByteSource, broken, take
 from soscope.errors import FormatError
 

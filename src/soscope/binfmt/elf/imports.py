@@ -8,13 +8,14 @@ from typing import TypeVar
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.symbols.lookup import Versions
-from soscope.binfmt.elf.symbols.table import SymbolArray
+from soscope.binfmt.elf.lookup import Versions
+from soscope.binfmt.elf.symboltable import SymbolArray
 from soscope.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
+
 
 _T = TypeVar("_T")
 
