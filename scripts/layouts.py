@@ -21,7 +21,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(HERE / "src"))
 
-from soscope.prototypes import catalog, compiled  # noqa: E402  the path comes first
+from soscope.prototypes import catalog  # noqa: E402  the path comes first
 from soscope.prototypes.describe import leaves_of  # noqa: E402  as above
 
 FILE = HERE / "src/soscope/entry/remote/isa/layouts.py"
@@ -70,7 +70,7 @@ def read(machine: str) -> dict[str, tuple[int, tuple[tuple[int, int], ...]]]:
 '''
 
 
-def measured(triplet: str, structs: compiled.Structs) -> dict[str, list[int]]:
+def measured(triplet: str, structs: catalog.Structs) -> dict[str, list[int]]:
     """Return what a compiler says of each structure: its size, and each field's place and size."""
     lines = ["#define _GNU_SOURCE", *(f"#include <{name}.h>" for name in HEADERS.split()), MISSING]
     for name in structs:

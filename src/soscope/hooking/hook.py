@@ -18,7 +18,7 @@ from soscope.hooking import slots
 from soscope.hooking.isa import code
 from soscope.hooking.slots import Left, Picture, Pins, choose, is_executable
 from soscope.hooking.thunks import HookedSlot, Thunk, Tracers, keep_thunk, machine, new_slot
-from soscope.prototypes import Prototypes, compiled, load
+from soscope.prototypes import Prototypes, catalog, load
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,23 +91,23 @@ def signature_of(prototypes: Prototypes, name: str) -> CtypesSignature:
     types, strings = [], []
     for number, (argument, chunk) in enumerate(zip(arguments, chunks, strict=True)):
         types.append(_type(name, argument, f"argument {number + 1}"))
-        is_string = argument[4] == compiled.LEADS_TO_STRING and argument[7] is None
+        is_string = argument[4] == catalog.LEADS_TO_STRING and argument[7] is None
         if is_string and not any(word in chunk for word in _NEED_NOT_END):
             strings.append(number)
     of = None if result is None else _type(name, result, "the result")
-    text = result is not None and result[4] == compiled.LEADS_TO_STRING
+    text = result is not None and result[4] == catalog.LEADS_TO_STRING
     return CtypesSignature(types, of, strings, text=text)
 
 
-def _type(name: str, argument: compiled.ArgumentRow, what: str) -> type:
+def _type(name: str, argument: catalog.ArgumentRow, what: str) -> type:
     text, place, _, (show, size, signed, _), *_ = argument
-    if show == compiled.SHOW_LONG_DOUBLE:
+    if show == catalog.SHOW_LONG_DOUBLE:
         return ctypes.c_longdouble
-    if show in (compiled.SHOW_STRUCT, compiled.SHOW_COMPLEX) or place == compiled.PLACE_NONE:
+    if show in (catalog.SHOW_STRUCT, catalog.SHOW_COMPLEX) or place == catalog.PLACE_NONE:
         raise HookError(f"{name}: {what} is a structure ({text}), which has no way", hint=_C)
-    if show == compiled.SHOW_POINTER or text.endswith("*"):
+    if show == catalog.SHOW_POINTER or text.endswith("*"):
         return ctypes.c_void_p
-    if show == compiled.SHOW_FLOAT:
+    if show == catalog.SHOW_FLOAT:
         return _FLOATS[size]
     return (_SIGNED if signed else _UNSIGNED)[size]
 

@@ -14,9 +14,9 @@ from contextlib import suppress
 from typing import Any
 
 from soscope.errors import FormatError
-from soscope.prototypes import compiled, table, typereader
+from soscope.prototypes import catalog, table, typereader
 from soscope.prototypes.capture import CapturePrograms
-from soscope.prototypes.compiled import AutomatonParts, Details
+from soscope.prototypes.catalog import AutomatonParts, Details
 from soscope.prototypes.describe import Description
 from soscope.prototypes.parser import Declarations
 from soscope.prototypes.show import ConstantSets
@@ -24,7 +24,7 @@ from soscope.prototypes.table import ERRNOS, Families, Special
 from soscope.select.patterns import Automaton, compile_bre, compile_names
 from soscope.wire import layout
 
-# Make the compiled file that compiled.py reads.
+# Make the compiled file that catalog.py reads.
 
 _MARSHAL_VERSION = 4  # the format since Python 3.4; later versions read it, too
 
@@ -49,11 +49,11 @@ def packed(
         marshal.dumps(families, _MARSHAL_VERSION),
     )
     offsets = []
-    offset = compiled.HEADER.size
+    offset = catalog.HEADER.size
     for part in parts:
         offsets += [offset, len(part)]
         offset += len(part)
-    return b"".join((compiled.HEADER.pack(compiled.MAGIC, *offsets), *parts))
+    return b"".join((catalog.HEADER.pack(catalog.MAGIC, *offsets), *parts))
 
 
 def write(path: str, content: bytes) -> None:

@@ -18,7 +18,7 @@ from soscope.model.call import (
     Unpacked,
 )
 from soscope.model.image import ERROR_BITS, ERROR_NONE, is_error
-from soscope.prototypes import compiled, formats, show
+from soscope.prototypes import catalog, formats, show
 from soscope.prototypes.formats import REST, UNKNOWN_TYPE
 
 TYPE_CHECKING = False
@@ -99,11 +99,11 @@ class ByFields:
         fields = self._fields
         if place.decider is not None or place.is_wide:
             raise Unlike
-        if place.place == compiled.PLACE_FLOAT and place.how == compiled.SHOW_FLOAT:
+        if place.place == catalog.PLACE_FLOAT and place.how == catalog.SHOW_FLOAT:
             if place.index >= len(fields.floats):
                 raise Unlike
             return _float(place.size), fields.floats[place.index]
-        rows = {compiled.PLACE_INT: fields.words, compiled.PLACE_STACK: fields.stack}
+        rows = {catalog.PLACE_INT: fields.words, catalog.PLACE_STACK: fields.stack}
         places = rows.get(place.place, [])
         if place.show is None or place.index >= len(places):
             raise Unlike
@@ -118,11 +118,11 @@ class ByFields:
         for number, operator in place.writes or ():
             if operator == "number":
                 raise Unlike
-            if number == compiled.WRITES_SUCCESS:
+            if number == catalog.WRITES_SUCCESS:
                 fails = error_rule
                 continue
-            which = result if number == compiled.WRITES_RESULT else self._arguments[number]
-            places = [RESULT] if number == compiled.WRITES_RESULT else self._fields.words
+            which = result if number == catalog.WRITES_RESULT else self._arguments[number]
+            places = [RESULT] if number == catalog.WRITES_RESULT else self._fields.words
             if which is None or which.index >= len(places):
                 raise Unlike
             bits = 8 * which.size
@@ -261,7 +261,7 @@ class ByFields:
         place, pieces = self._fields.data[VALUES_ITEM]
         for number, (of, how, string, fill) in enumerate(taken):
             piece, at = divmod(number, _VALUES)
-            if how[0] == compiled.SHOW_LONG_DOUBLE or string == formats.WIDE or piece >= pieces:
+            if how[0] == catalog.SHOW_LONG_DOUBLE or string == formats.WIDE or piece >= pieces:
                 return [_UNLIKE]
             part = _value(word_text(how, self._names), place, 8 * at, 8 * number), place + 2 + piece
             if string and first + number in self._fields.data:
@@ -278,15 +278,15 @@ class ByFields:
         words, floats = self._fields.words, self._fields.floats
         stack = float_at = 0
         for item, (of, how, string, fill) in enumerate(taken, len(self._arguments)):
-            if how[0] == compiled.SHOW_LONG_DOUBLE:
+            if how[0] == catalog.SHOW_LONG_DOUBLE:
                 return [_UNLIKE]
-            if how[0] == compiled.SHOW_FLOAT and float_at < _FLOAT_REGISTERS:
+            if how[0] == catalog.SHOW_FLOAT and float_at < _FLOAT_REGISTERS:
                 if float_at >= len(floats):
                     return [_UNLIKE]
                 part = _float(how[1]), floats[float_at]
                 float_at += 1
             else:
-                if how[0] != compiled.SHOW_FLOAT and integers < _INT_REGISTERS:
+                if how[0] != catalog.SHOW_FLOAT and integers < _INT_REGISTERS:
                     places, at = words, integers
                     integers += 1
                 else:
@@ -349,28 +349,28 @@ def nothing(of: Any, at: int) -> str:
     return "<void>"
 
 
-def word_text(of: compiled.Show, names: NamedTypes) -> Text:
+def word_text(of: catalog.Show, names: NamedTypes) -> Text:
     """Return the function that prints a number of up to eight bytes, as `names.shower(of)` does."""
     how, size, signed, _ = of
     mask, top = (1 << 8 * size) - 1, 1 << (8 * size - 1)
-    if how == compiled.SHOW_POINTER:
+    if how == catalog.SHOW_POINTER:
 
         def pointer(of: Any, at: int) -> str:
             value = of[at]
             return f"{value:#x}" if value else "nil"
 
         return pointer
-    if how == compiled.SHOW_DECIMAL and signed:
+    if how == catalog.SHOW_DECIMAL and signed:
 
         def decimal(of: Any, at: int) -> str:
             value = of[at] & mask
             return str(value - mask - 1) if value & top else str(value)
 
         return decimal
-    if how == compiled.SHOW_DECIMAL:
+    if how == catalog.SHOW_DECIMAL:
         return lambda of, at: str(of[at] & mask)
     shower = names.shower(of)
-    if how not in (compiled.SHOW_ENUM, compiled.SHOW_FLAGS):
+    if how not in (catalog.SHOW_ENUM, catalog.SHOW_FLAGS):
         return lambda of, at: shower(of[at])[0]
     known: dict[int, str] = {}
 

@@ -11,7 +11,7 @@ from itertools import chain
 from re import fullmatch
 
 from soscope.errors import FormatError
-from soscope.prototypes import compiled
+from soscope.prototypes import catalog
 from soscope.prototypes.describe import DescribedArgument, Description
 from soscope.wire import layout
 
@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from soscope.prototypes.compiled import Conditions
+    from soscope.prototypes.catalog import Conditions
 
 
 # Ops of a capture program that run only if another argument has one of certain values.
@@ -132,7 +132,7 @@ def _ranges(values: set[int]) -> list[tuple[int, int]]:
 
 RESULT = layout.ARG_RESULT
 _EXIT_WORDS = 6  # words of the entry for an exit program: SOSC_KEPT_MAX
-_STRINGS = (compiled.LEADS_TO_STRING, compiled.LEADS_TO_WIDE)
+_STRINGS = (catalog.LEADS_TO_STRING, catalog.LEADS_TO_WIDE)
 _WIDE_OPS = (layout.OP_VA_FORMAT, layout.OP_VA_SCANF, layout.OP_VECTOR)
 _FORMAT_LIMIT = 256  # bytes of a format; more than is printed, to know its arguments
 _MOST_OF_RESULT = 4096  # bytes of a structure: SOSC_BYTES_MAX
@@ -199,28 +199,28 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
             follows.append(_follow(description, argument, number))
     follows = _with_alternatives(description, follows, _keeps_at_entry)
     for argument in arguments:
-        if argument.place == compiled.PLACE_INT:
-            sure = argument.follow and argument.leads == compiled.LEADS_TO_STRING
+        if argument.place == catalog.PLACE_INT:
+            sure = argument.follow and argument.leads == catalog.LEADS_TO_STRING
             sure = sure and not argument.unless_0 and argument.writes is None
             if argument.index and not sure:
                 words = max(words, argument.index + 1)
-        elif argument.place == compiled.PLACE_FLOAT:
+        elif argument.place == catalog.PLACE_FLOAT:
             floats = max(floats, argument.index + 1)
-        elif argument.place == compiled.PLACE_VECTOR:
+        elif argument.place == catalog.PLACE_VECTOR:
             vectors = max(vectors, argument.index + 1)
             vector_size = max(vector_size, argument.type.size)
-        elif argument.place == compiled.PLACE_REGISTERS:
-            for register in compiled.unpacked(argument.index, argument.type.size):
-                if register < compiled.SECOND_FLOAT:
+        elif argument.place == catalog.PLACE_REGISTERS:
+            for register in catalog.unpacked(argument.index, argument.type.size):
+                if register < catalog.SECOND_FLOAT:
                     words = max(words, register + 1)
                 else:
-                    floats = max(floats, register - compiled.SECOND_FLOAT + 1)
+                    floats = max(floats, register - catalog.SECOND_FLOAT + 1)
         else:
             stack = max(stack, argument.index + (argument.type.size + 7) // 8)
     if description.words:
-        named = sum(passed.place == compiled.PLACE_INT for passed in description.arguments)
+        named = sum(passed.place == catalog.PLACE_INT for passed in description.arguments)
         words = max(words, named + description.words)
-    if description.tail in (compiled.TAIL_PRINTF, compiled.TAIL_SCANF):
+    if description.tail in (catalog.TAIL_PRINTF, catalog.TAIL_SCANF):
         words = 6  # the values for a format; OP_FORMAT captures those elsewhere
     ops = []
     if words:
@@ -231,7 +231,7 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
         ops.append(_op(layout.OP_FLOAT, floats))
     if vectors:
         ops.append(_op(layout.OP_VECTOR, vectors, item=layout.ITEM_VECTORS, limit=vector_size))
-    if description.errno == compiled.ERRNO_CHANGED:
+    if description.errno == catalog.ERRNO_CHANGED:
         follows.append(_op(layout.OP_ERRNO, 0, item=layout.ITEM_ERRNO))
     return ops, follows
 
@@ -241,11 +241,11 @@ def _format(description: Description, argument: DescribedArgument, number: int) 
     flags = layout.OP_IS_READ if argument.follow else 0
     if argument.follow_named:
         flags |= layout.OP_NAMES_READ
-    if argument.leads == compiled.LEADS_TO_WIDE:
+    if argument.leads == catalog.LEADS_TO_WIDE:
         flags |= layout.OP_WCHAR
-    fills = description.tail.endswith(compiled.TAIL_SCANF)
+    fills = description.tail.endswith(catalog.TAIL_SCANF)
     code, place = layout.OP_SCANF if fills else layout.OP_FORMAT, 0
-    if description.tail.startswith(compiled.TAIL_LISTED):
+    if description.tail.startswith(catalog.TAIL_LISTED):
         code = layout.OP_VA_SCANF if fills else layout.OP_VA_FORMAT
         place = description.arguments[-1].index
     return [
@@ -283,26 +283,26 @@ def _exit(description: Description) -> tuple[list[Op], int]:
             used.add((op[3], layout.LENGTH_AT))
         if len(used) > _EXIT_WORDS:
             raise _fail(description, f"more than {_EXIT_WORDS} words are wanted at the return")
-    if description.tail.endswith(compiled.TAIL_SCANF):
+    if description.tail.endswith(catalog.TAIL_SCANF):
         ops.append(_op(layout.OP_FILLED, RESULT))
     result = description.result
     if result is not None:
-        if result.place == compiled.PLACE_FLOAT:
+        if result.place == catalog.PLACE_FLOAT:
             ops.append(_op(layout.OP_FLOAT, 1, item=RESULT))
-        elif result.place == compiled.PLACE_RESULT:
-            x87 = result.index == compiled.SECOND_X87
+        elif result.place == catalog.PLACE_RESULT:
+            x87 = result.index == catalog.SECOND_X87
             size = _RESULTS_X87 if x87 else _RESULTS
             ops.append(_op(layout.OP_RESULT, RESULT, item=RESULT, limit=size))
-        elif result.place == compiled.PLACE_VECTOR:
+        elif result.place == catalog.PLACE_VECTOR:
             ops.append(_op(layout.OP_VECTOR, 1, item=RESULT, limit=result.type.size))
-        elif result.place == compiled.PLACE_MEMORY:
+        elif result.place == catalog.PLACE_MEMORY:
             size = min(result.type.size, _MOST_OF_RESULT)
             ops.append(_op(layout.OP_BYTES, RESULT, item=RESULT, limit=size))
         elif result.leads in _STRINGS:
             flags = layout.OP_IS_READ if result.follow else 0
-            flags |= layout.OP_WCHAR if result.leads == compiled.LEADS_TO_WIDE else 0
+            flags |= layout.OP_WCHAR if result.leads == catalog.LEADS_TO_WIDE else 0
             ops.append(_op(layout.OP_STRING, RESULT, item=RESULT, flags=flags))
-        elif result.leads == compiled.LEADS_TO_STRUCT:
+        elif result.leads == catalog.LEADS_TO_STRUCT:
             size, flags = min(result.size, _MOST_OF_RESULT), layout.OP_IS_READ
             ops.append(_op(layout.OP_BYTES, RESULT, item=RESULT, limit=size, flags=flags))
         elif result.leads:
@@ -368,7 +368,7 @@ def _follow(description: Description, argument: DescribedArgument, number: int) 
             flags=flags,
         )
     if argument.leads in _STRINGS:
-        if argument.leads == compiled.LEADS_TO_WIDE:
+        if argument.leads == catalog.LEADS_TO_WIDE:
             flags |= layout.OP_WCHAR
         how, arg = layout.LENGTH_LIMIT, 0
         if argument.most:
@@ -386,7 +386,7 @@ def _follow(description: Description, argument: DescribedArgument, number: int) 
             length_arg=arg,
             flags=flags,
         )
-    if argument.leads == compiled.LEADS_TO_STRING_AT:
+    if argument.leads == catalog.LEADS_TO_STRING_AT:
         flags |= layout.OP_TEXT_AT
         return _op(layout.OP_STRING, argument.index, item=number, flags=flags)
     if argument.is_text_at:
@@ -402,10 +402,7 @@ def _once_written(description: Description, argument: DescribedArgument) -> int:
     """Return the op flags for the condition under which a function has written a string."""
     flags = 0
     for number, operator in argument.writes or ():
-        if (
-            number == compiled.WRITES_SUCCESS
-            and description.error_rule == layout.ERROR_INT_NEGATIVE
-        ):
+        if number == catalog.WRITES_SUCCESS and description.error_rule == layout.ERROR_INT_NEGATIVE:
             flags |= layout.OP_UNLESS_NEGATIVE
         elif (
             operator == ">"
@@ -415,7 +412,7 @@ def _once_written(description: Description, argument: DescribedArgument) -> int:
             flags |= layout.OP_UNLESS_0  # of the register with the length
         else:
             raise _fail(description, f"FOLLOW of '{argument.name}', by what OUT(...) says of it")
-    if argument.leads != compiled.LEADS_TO_STRING or argument.length or argument.is_in_out:
+    if argument.leads != catalog.LEADS_TO_STRING or argument.length or argument.is_in_out:
         raise _fail(description, f"FOLLOW of '{argument.name}', which is no string alone")
     return flags
 
@@ -453,16 +450,16 @@ def _and_result(register: tuple[int, int], flags: int) -> tuple[int, int]:
 def _register(description: Description, name: str) -> tuple[int, int]:
     """Return an op's number for the location of the length `name`, and the op flag for its size."""
     argument = description.arguments[description.number_of(name)]
-    if argument.place not in (compiled.PLACE_INT, compiled.PLACE_STACK) or argument.type.size > 8:
+    if argument.place not in (catalog.PLACE_INT, catalog.PLACE_STACK) or argument.type.size > 8:
         raise _fail(description, f"length '{name}' is no integer")
-    if argument.place == compiled.PLACE_STACK and argument.index >= _MOST_OF_STACK:
+    if argument.place == catalog.PLACE_STACK and argument.index >= _MOST_OF_STACK:
         raise _fail(description, f"length '{name}' is too far up the stack")
     return _arg(argument), layout.OP_INT_LENGTH if argument.type.size == _INT_SIZE else 0
 
 
 def _arg(argument: DescribedArgument) -> int:
     """Return an op's number for the location of an argument."""
-    return argument.index + (layout.ARG_STACK if argument.place == compiled.PLACE_STACK else 0)
+    return argument.index + (layout.ARG_STACK if argument.place == catalog.PLACE_STACK else 0)
 
 
 def _fail(description: Description, what: str) -> FormatError:

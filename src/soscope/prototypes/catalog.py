@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prototypes of a run: the agent's table of functions, and how calls are printed.
-
-Each program's start has to wait for the loading. So this module only opens the compiled file, and
-reads the data for printing when the first call is printed.
-"""
+"""The prototypes that a trace prints with: the compiled file, its rows, and look-ups by name."""
 
 from __future__ import annotations
 
+import marshal
 import os
 import sys
+from struct import Struct
 
+from soscope.binfmt.elf.lookup import gnu_hash
 from soscope.errors import FormatError
 from soscope.model.image import ERROR_NONE
-from soscope.prototypes import compiled
+from soscope.select.patterns import Automaton
 from soscope.wire import layout
 
 TYPE_CHECKING = False
@@ -22,13 +21,312 @@ if TYPE_CHECKING:
     from soscope.model.call import Captured, Entry, Exit, Fields, Signature
     from soscope.model.image import TracedSlot
     from soscope.prototypes.byfields import Text, Texts
-    from soscope.prototypes.compiled import FunctionRow, Structs
     from soscope.prototypes.formats import Argument
     from soscope.prototypes.printer import Printer
     from soscope.prototypes.show import NamedTypes
     from soscope.prototypes.sources import Added, SourceText
     from soscope.prototypes.table import Failure, Listed
-    from soscope.select.patterns import Automaton
+
+
+# The compiled file of prototypes: its parts, its rows, its special treatment of functions.
+
+# The compiled file: its contents, and how to read it.
+#
+# It has a header (magic, then offset and size of every part) and the parts. Before the traced
+# program starts, only one of the tables and the automata are read. Data for printing are read when
+# there is something to print. Parts other than tables are in Python's marshal format.
+
+# It changes whenever the meaning of rows, tables or programs changes.
+MAGIC = b"soscope prototypes 12\n\0\0"
+
+# Parts of the file.
+TABLE_FULL = 0  # SEC_FUNCTIONS
+TABLE_ENTRY = 1  # the same without programs for returns
+TABLE_NAMES = 2  # the same without any programs
+AUTOMATA = 3  # automata of the table's globs, in order
+DETAILS = 4
+GROUPS = 5  # automata of groups.txt, by name
+PREAMBLE = 6  # declarations of types that all others may use, as C
+FAMILIES = 7  # automata of families.txt, by index
+_PARTS = 8
+HEADER = Struct(f"<{len(MAGIC)}s{2 * _PARTS}Q")
+
+
+class Compiled:
+    """A compiled file, open or in memory: tables, automata, and details on request."""
+
+    __slots__ = ("_content", "_offsets", "_path")
+
+    def __init__(self, content: bytes, path: str = "") -> None:
+        # Without a path, `content` is the whole file, else only its header.
+        self._content = content
+        self._path = path
+        _, *offsets = HEADER.unpack_from(content)
+        self._offsets = offsets
+
+    def part(self, number: int) -> bytes:
+        """Return one part. Raises OSError if the file is gone."""
+        offset, size = self._offsets[2 * number : 2 * number + 2]
+        if not self._path:
+            return self._content[offset : offset + size]
+        file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(file, size, offset)
+        finally:
+            os.close(file)
+
+    def automata(self) -> tuple[AutomatonParts, ...]:
+        """Return the automata of the table's globs."""
+        automata: tuple[AutomatonParts, ...] = marshal.loads(self.part(AUTOMATA))  # noqa: S302  our own file
+        return automata
+
+    def preamble(self) -> str:
+        """Return the declarations of types that all functions may use, as C."""
+        return self.part(PREAMBLE).decode()
+
+    def families(self) -> tuple[tuple[int, AutomatonParts], ...]:
+        """Return (index, automaton for names of its images and versions) of each family."""
+        families: tuple[tuple[int, AutomatonParts], ...] = marshal.loads(self.part(FAMILIES))  # noqa: S302  our own file
+        return families
+
+    def groups(self) -> dict[str, AutomatonParts]:
+        """Return the automata of the sets of functions, by the sets' names."""
+        groups: dict[str, AutomatonParts] = marshal.loads(self.part(GROUPS))  # noqa: S302  our own file
+        return groups
+
+    def details(self) -> PackedDetails:
+        """Return the data for printing."""
+        details: PackedDetails = marshal.loads(self.part(DETAILS))  # noqa: S302  our own file
+        return details
+
+
+class Rows:
+    """The rows of all functions by number, each unpacked on first use: a run prints only a few.
+
+    >>> import marshal
+    >>> from soscope.prototypes.catalog import Rows
+    >>> Rows([marshal.dumps(("f",))])[0]
+    ('f',)
+    """
+
+    __slots__ = ("_packed",)
+
+    def __init__(self, packed: list[bytes]) -> None:
+        self._packed = packed
+
+    def __getitem__(self, number: int) -> FunctionRow:
+        row: FunctionRow = marshal.loads(self._packed[number])  # noqa: S302  our own file
+        return row
+
+
+def opened(path: str) -> Compiled | None:
+    """Return the compiled file at `path`, None if there is none that is usable."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        header = os.pread(file, HEADER.size, 0)
+        size = os.fstat(file).st_size
+    finally:
+        os.close(file)
+    if len(header) < HEADER.size or not header.startswith(MAGIC):
+        return None
+    compiled = Compiled(header, path)
+    # A file that was cut is not usable.
+    return compiled if size == sum(compiled._offsets[-2:]) else None
+
+
+# The row of a compiled prototype: all that is needed to print a call.
+#
+# A row is nested tuples of strings and numbers, so that a compiled file stores it directly and
+# nothing needs parsing when a program is started. This module gives names to its parts.
+
+# How an argument is passed (System V psABI x86-64 §3.2.3).
+PLACE_INT = 0  # integer register: rdi, rsi, rdx, rcx, r8, r9
+PLACE_FLOAT = 1  # low half of xmm0 .. xmm7
+PLACE_STACK = 2  # words above the return address
+PLACE_NONE = 3  # not recorded
+PLACE_REGISTERS = 4  # a structure in one or two registers, by `index`: see packed()
+PLACE_RESULT = 5  # a result in registers other than the first integer or vector register: likewise
+PLACE_VECTOR = 7  # the whole vector register `index`
+PLACE_MEMORY = 6  # a result at the address in the first integer register
+
+# Numbers of registers in a packed index. Without an offset: rdi, rsi, …; in a result rax, rdx.
+SECOND_FLOAT = 0x10  # xmm0, xmm1, …
+SECOND_X87 = 0x20  # st0
+
+# Formats of a number.
+SHOW_DECIMAL = "decimal"
+SHOW_OCTAL = "octal"
+SHOW_HEX = "hex"
+SHOW_CHAR = "char"
+SHOW_WCHAR = "wchar"
+SHOW_BOOL = "bool"
+SHOW_POINTER = "pointer"
+SHOW_ENUM = "enum"
+SHOW_FLAGS = "flags"
+SHOW_OCTAL_FLAGS = "octal flags"  # bits without a name are printed in octal
+SHOW_FLOAT = "float"
+SHOW_LONG_DOUBLE = "long double"
+SHOW_STRUCT = "struct"  # by value, in one register
+SHOW_COMPLEX = "complex"
+SHOW_TEXT = "text"  # an array of characters
+SHOW_SIGNALS = "signals"  # a set of signals: the kernel's first word
+SHOW_BITS = "bits"  # as "FIRST:WIDTH:SHOW:SET": a bit-field within that many bytes
+SHOW_WORD = "word"  # of unknown type
+SHOW_BY = "enum by"  # as "SET:N": the set in the enum SET for argument number N
+
+# Kinds of data at a pointer's target.
+LEADS_NOWHERE = ""
+LEADS_TO_STRING = "string"
+LEADS_TO_WIDE = "wide string"
+LEADS_TO_STRING_AT = "string at"  # a pointer to a string
+LEADS_TO_WIDE_AT = "wide string at"
+LEADS_TO_BYTES = "bytes"
+LEADS_TO_VALUES = "values"
+LEADS_TO_STRUCT = "struct"
+LEADS_TO_SOCKET = "socket address"
+LEADS_TO_DESCRIPTORS = "descriptors"  # a set of descriptors
+LEADS_TO_FIELDS = "fields"  # a structure's fields in the format of argument N: "STRUCT:N"
+
+# A number: (SHOW_, size in bytes, signed, set or structure).
+Show = tuple[str, int, bool, str]
+# When the call has written the data at an argument's target: all these numbers, with their values
+# at the entry, compare so with 0. None: it never writes.
+Writes = tuple[tuple[int, str], ...] | None
+# One argument or a result: (C type, kind of location, index there, Show, kind of target, Show of
+# the target, number of elements, when to print the data at the return, whether to print those at
+# the call, too, name). The number of elements is ~N if it is in argument number N (BY_RESULT: in
+# the result), otherwise it is not negative.
+ArgumentRow = tuple[str, int, int, Show, str, Show | None, int, Writes, bool, str]
+# All must be true: (number of the deciding argument, "&" or "==", values).
+Conditions = tuple[tuple[int, str, tuple[int, ...]], ...]
+# Arguments that exist only under conditions.
+OptionalRow = tuple[Conditions, tuple[ArgumentRow, ...]]
+# An argument that has another type under conditions: (its number, conditions, that argument).
+OtherRow = tuple[int, Conditions, ArgumentRow]
+# When a field is printed; all must be true: (offset and size of the deciding member, "&" or "==",
+# values).
+When = tuple[tuple[int, int, str, tuple[int, ...]], ...]
+# Structures by name: (field, offset, format, conditions); fields of arrays have no names.
+Structs = dict[str, tuple[tuple[str, int, Show, When], ...]]
+# (name, arguments, optionals, tail, result, error rule, where errno is, alternative arguments,
+# declaration, its file and line).
+FunctionRow = tuple[
+    str,
+    tuple[ArgumentRow, ...],
+    tuple[OptionalRow, ...],
+    str,
+    ArgumentRow | None,
+    int,
+    str,
+    tuple[OtherRow, ...],
+    str,
+    str,
+]
+
+# An automaton as (pattern, class_of, classes, next, accept).
+AutomatonParts = tuple[str, bytes, int, list[int], bytes]
+# All data: rows, name -> row, sets of constants (names by value; mask, value and name of flags),
+# structures, entries of failures.txt by name.
+Details = tuple[
+    list[FunctionRow],
+    dict[str, int],
+    dict[str, dict[int, str]],
+    dict[str, list[tuple[int, int, str]]],
+    Structs,
+    dict[str, tuple[str, tuple[str, ...]]],
+]
+# The same in a compiled file: each row by itself, in Python's marshal format.
+PackedDetails = tuple[
+    list[bytes],
+    dict[str, int],
+    dict[str, dict[int, str]],
+    dict[str, list[tuple[int, int, str]]],
+    Structs,
+    dict[str, tuple[str, tuple[str, ...]]],
+]
+
+# What follows the named arguments: nothing, those of a format, "...", or "words N".
+TAIL_NONE = ""
+TAIL_OPEN = "..."
+TAIL_PRINTF = "printf"
+TAIL_SCANF = "scanf"
+TAIL_WORDS = "words "
+TAIL_LISTED = "va_list "  # with a language: those of a format, in the last argument
+
+# Which part of a declaration is a guess.
+GUESSED_RESULT = "result"  # its result, as a class may be returned by a hidden pointer
+GUESSED_ALL = "all"  # also whether it has a `this`
+
+MORE = "..."  # in place of a field's name: further fields are not printed
+
+BY_RESULT = ~0xFF  # in place of the number of the argument with the number of elements
+
+# In place of an argument's number in Writes.
+WRITES_RESULT = -1  # the result; also compared with "number": true unless it is a NaN
+WRITES_SUCCESS = -2  # the call did not fail; no comparison
+
+# Where the error number of a failure is.
+ERRNO_OWN = ""  # in errno
+ERRNO_CHANGED = "changed"  # in errno, if it differs from its value at the entry
+ERRNO_RESULT = "result"
+ERRNO_NONE = "none"
+
+
+def argument_names(of: FunctionRow) -> tuple[list[str], list[list[str]]]:
+    """Return the names of the fixed arguments, and of those in each OPTIONAL, in order.
+
+    "" stands for an argument without a name.
+    """
+    optionals = [[argument[-1] for argument in arguments] for _, arguments in of[2]]
+    return [argument[-1] for argument in of[1]], optionals
+
+
+def packed(registers: list[int]) -> int:
+    """Return the numbers of one or two registers as one index."""
+    return sum(number << 8 * at for at, number in enumerate(registers))
+
+
+def unpacked(index: int, size: int) -> list[int]:
+    """Return the numbers of the registers that hold `size` bytes."""
+    return [index >> 8 * at & 0xFF for at in range((size + 7) // 8)]
+
+
+# Look up a function's flags from special.txt in SEC_FUNCTIONS, as the agent does.
+
+# Index of a family in the table of functions: its flag, shifted.
+TREATMENT_FAMILIES = {
+    "libc": layout.FN_OF_LIBC >> layout.FN_FAMILY_SHIFT,
+    "zlib": layout.FN_OF_ZLIB >> layout.FN_FAMILY_SHIFT,
+}
+
+
+def treatment_of(section: bytes, automata: tuple[AutomatonParts, ...], name: bytes) -> int:
+    """Return the flags of a function in a section that was built without programs, 0 if none."""
+    bits, cells_at, globs_at, *_ = layout.FUNCTION_TABLE.struct.unpack_from(section)
+    value, mask = gnu_hash(name), (1 << bits) - 1
+    index = (value >> 4) & mask
+    for _ in range(1 << bits):
+        at = cells_at + index * layout.FUNCTION.size
+        hashed, name_at, *_, flags, _, _ = layout.FUNCTION.struct.unpack_from(section, at)
+        if not name_at:
+            break
+        if hashed == value and section.startswith(name + b"\0", name_at):
+            return int(flags)
+        index = (index + 1) & mask
+    for number, parts in enumerate(automata):
+        if Automaton(*parts).matches(name):
+            at = globs_at + number * layout.FUNCTION_GLOB.size
+            return int(layout.FUNCTION_GLOB.struct.unpack_from(section, at)[1])
+    return 0
+
+
+# The prototypes of a run: the agent's table of functions, and how calls are printed.
+#
+# Each program's start has to wait for the loading. So this module only opens the compiled file, and
+# reads the data for printing when the first call is printed.
 
 _FILE = "prototypes.bin"
 _SOURCES = (".h", ".txt", ".py")
@@ -43,7 +341,7 @@ def load(path: str | None = None) -> Prototypes:
     than they are. Raises FormatError if there are neither, and for a faulty declaration.
     """
     if path is not None:
-        content = compiled.opened(path)
+        content = opened(path)
         if content is None:
             raise FormatError(f"{path}: no compiled prototypes, or of another version")
         return Prototypes(content)
@@ -56,7 +354,7 @@ def load(path: str | None = None) -> Prototypes:
     for candidate in (os.path.join(package, "_agent", _FILE), cache):
         if newest and _mtime(candidate) < newest:
             continue
-        content = compiled.opened(candidate)
+        content = opened(candidate)
         if content is not None:
             return Prototypes(content)
     if not newest:
@@ -86,7 +384,7 @@ def _mtime(path: str) -> int:
         return -1
 
 
-def _compile(declarations: str, cache: str) -> compiled.Compiled:
+def _compile(declarations: str, cache: str) -> Compiled:
     from contextlib import suppress
 
     from soscope.prototypes import build
@@ -97,7 +395,7 @@ def _compile(declarations: str, cache: str) -> compiled.Compiled:
         # As with Python's own cache: if the file cannot be written, every start compiles again.
         with suppress(OSError):
             build.write(cache, content)
-    return compiled.Compiled(content)
+    return Compiled(content)
 
 
 class Prototypes:
@@ -120,7 +418,7 @@ class Prototypes:
         "texts",
     )
 
-    def __init__(self, source: compiled.Compiled) -> None:
+    def __init__(self, source: Compiled) -> None:
         self._compiled = source
         self._added: dict[str, Added] = {}
         self._families: dict[str, str] = {}  # function -> its family
@@ -128,7 +426,7 @@ class Prototypes:
         self._foreign: dict[str, Added] = {}
         # added declarations, for a recording
         self.texts: list[SourceText] = []
-        self._rows: compiled.Rows | None = None
+        self._rows: Rows | None = None
         self._globs: list[Automaton] | None = None
         self._table = b""
         self._by_name: dict[str, int] = {}
@@ -208,9 +506,6 @@ class Prototypes:
 
     def is_of(self, family: str, what: str) -> bool:
         """Return whether an image or a version with this name belongs to a family."""
-        from soscope.prototypes.compiled import TREATMENT_FAMILIES
-        from soscope.select.patterns import Automaton
-
         if (family, what) not in self._members:
             parts = dict(self._compiled.families())[TREATMENT_FAMILIES[family]]
             self._members[family, what] = Automaton(*parts).matches(os.fsencode(what))
@@ -250,11 +545,9 @@ class Prototypes:
         If `entry_only` is true, nothing is captured at returns. Without `want_arguments`, the
         table only has which functions are special and when a result is a failure.
         """
-        from soscope.select.patterns import Automaton
-
-        part = compiled.TABLE_NAMES
+        part = TABLE_NAMES
         if want_arguments:
-            part = compiled.TABLE_ENTRY if entry_only else compiled.TABLE_FULL
+            part = TABLE_ENTRY if entry_only else TABLE_FULL
         content = self._compiled.part(part)
         if self._added or self._foreign:
             from soscope.prototypes.table import extended
@@ -306,8 +599,6 @@ class Prototypes:
 
     def groups(self) -> dict[str, Automaton]:
         """Return set's name -> automaton that matches its functions, for the sets in groups.txt."""
-        from soscope.select.patterns import Automaton
-
         return {name: Automaton(*parts) for name, parts in self._compiled.groups().items()}
 
     # ---- for printing
@@ -419,8 +710,6 @@ class Prototypes:
 
     def treatment(self, name: str) -> int:
         """Return the layout.FN_* flags for a function in special.txt, 0 if it is not there."""
-        from soscope.prototypes.compiled import treatment_of
-
         flags = treatment_of(
             self._treatments(), self._compiled.automata(), name.encode(errors="replace")
         )
@@ -451,7 +740,6 @@ class Prototypes:
     def flags(self, name: str) -> int:
         """Return how a function is treated (`layout.FN_*`), by its name or by a pattern."""
         from soscope.prototypes.table import flags_in
-        from soscope.select.patterns import Automaton
 
         if self._globs is None:
             self._globs = [Automaton(*parts) for parts in self._compiled.automata()]
@@ -459,8 +747,6 @@ class Prototypes:
 
     def family(self, name: str) -> str:
         """Return the family of the table's declaration, "" if it is for every library."""
-        from soscope.prototypes.compiled import TREATMENT_FAMILIES, treatment_of
-
         if name not in self._families:
             flags = treatment_of(self._treatments(), (), os.fsencode(name))
             index = (flags & layout.FN_FAMILY) >> layout.FN_FAMILY_SHIFT
@@ -471,7 +757,7 @@ class Prototypes:
     def _treatments(self) -> bytes:
         """Return the table of names; it is kept, because hundreds of C++ names may be looked up."""
         if not self._table:
-            self._table = self._compiled.part(compiled.TABLE_NAMES)
+            self._table = self._compiled.part(TABLE_NAMES)
         return self._table
 
     def names(self) -> list[str]:
@@ -508,7 +794,7 @@ class Prototypes:
 
     # ---- details, read on request
 
-    def _load(self) -> compiled.Rows:
+    def _load(self) -> Rows:
         if self._rows is None:
             from soscope.prototypes.show import NamedTypes
 
@@ -516,7 +802,7 @@ class Prototypes:
             packed, self._by_name, enums, flags, structs, self._listed = details
             self._versioned.update(name.partition("@")[0] for name in self._by_name if "@" in name)
             self._names = NamedTypes(enums, flags, structs)
-            self._rows = compiled.Rows(packed)
+            self._rows = Rows(packed)
         return self._rows
 
     def _named(self, slot: TracedSlot) -> str:

@@ -7,7 +7,7 @@ import re
 
 from soscope.model.call import ENDED_RETURN, Captured, Exit
 from soscope.model.image import ERROR_NONE
-from soscope.prototypes import compiled
+from soscope.prototypes import catalog
 from soscope.prototypes.formats import REST, UNKNOWN_TYPE, Argument
 from soscope.prototypes.printer import Printer, unknown_result, unknown_words
 from soscope.prototypes.show import NamedTypes
@@ -29,10 +29,10 @@ _WORD_SIZE = 8
 class GuessedPrinter(Printer):
     """Prints such calls; `guessed` is one of row.GUESSED_…, which tells what is not known."""
 
-    def __init__(self, of: compiled.FunctionRow, names: NamedTypes, guessed: str) -> None:
+    def __init__(self, of: catalog.FunctionRow, names: NamedTypes, guessed: str) -> None:
         super().__init__(of, names)
         self._guessed = guessed
-        if guessed == compiled.GUESSED_RESULT or not self._may_be_returned():
+        if guessed == catalog.GUESSED_RESULT or not self._may_be_returned():
             self.known_at_entry = 0  # known only when the call returns
 
     def arguments(self, captured: Captured, limit: int, after: Exit | None) -> list[Argument]:
@@ -72,7 +72,7 @@ class GuessedPrinter(Printer):
         If a result has a hidden pointer, it is the first word, and the function returns it
         (System V psABI 3.2.3).
         """
-        if self._guessed == compiled.GUESSED_ALL or after is None or after.ended != ENDED_RETURN:
+        if self._guessed == catalog.GUESSED_ALL or after is None or after.ended != ENDED_RETURN:
             return False
         passed = captured.words[0]
         return after.result is not None and (
@@ -90,7 +90,7 @@ class GuessedPrinter(Printer):
         if not self._arguments or not _LOWEST <= passed < _HIGHEST:
             return False
         first = self._arguments[0]
-        if first.place == compiled.PLACE_INT and first.size < _WORD_SIZE:
+        if first.place == catalog.PLACE_INT and first.size < _WORD_SIZE:
             return bool(passed >> 32)  # -5 looks like an address, and may be returned, too
         return after is not None and after.result == passed and not self._may_be_returned()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turn a declaration into what printing (compiled.py) and capturing (capture.py) need.
+"""Turn a declaration into what printing (catalog.py) and capturing (capture.py) need.
 
 Where each argument is, is the psABI's to say; the fields of structures are shown in order.
 """
@@ -24,7 +24,7 @@ from soscope.model.call import (
     Signature,
 )
 from soscope.model.call import VOID as NOTHING
-from soscope.prototypes import compiled
+from soscope.prototypes import catalog
 from soscope.prototypes.ctype import (
     ARRAY,
     COMPLEX,
@@ -50,7 +50,7 @@ from soscope.wire import layout
 # The printed fields of a structure in order, including the fields of nested structures.
 
 # For these, other machines have other bits, or the same number in another order.
-_UNLIKE = (compiled.SHOW_LONG_DOUBLE, compiled.SHOW_BITS, compiled.SHOW_COMPLEX)
+_UNLIKE = (catalog.SHOW_LONG_DOUBLE, catalog.SHOW_BITS, catalog.SHOW_COMPLEX)
 
 
 class Leaf:
@@ -58,14 +58,14 @@ class Leaf:
 
     __slots__ = ("at", "path", "show", "when")
 
-    def __init__(self, path: str, at: int, show: compiled.Show, when: compiled.When) -> None:
+    def __init__(self, path: str, at: int, show: catalog.Show, when: catalog.When) -> None:
         self.path = path
         self.at = at
         self.show = show
         self.when = when
 
 
-def leaves_of(name: str, structs: compiled.Structs) -> list[Leaf] | None:
+def leaves_of(name: str, structs: catalog.Structs) -> list[Leaf] | None:
     """Return the leaves of a structure, None if machines differ in more than the layout."""
     leaves: list[Leaf] = []
     return leaves if _add(leaves, name, structs, "", 0, ()) else None
@@ -74,19 +74,19 @@ def leaves_of(name: str, structs: compiled.Structs) -> list[Leaf] | None:
 def _add(
     leaves: list[Leaf],
     name: str,
-    structs: compiled.Structs,
+    structs: catalog.Structs,
     path: str,
     at: int,
-    when: compiled.When,
+    when: catalog.When,
 ) -> bool:
     for number, (field, offset, show, own) in enumerate(structs.get(name, ())):
-        if field == compiled.MORE:
+        if field == catalog.MORE:
             continue
         if show[0] in _UNLIKE:
             return False
         moved = tuple((at + place, size, how, values) for place, size, how, values in own)
         full = f"{path}.{field}".lstrip(".") if field else f"{path}[{number}]"
-        if show[0] == compiled.SHOW_STRUCT:
+        if show[0] == catalog.SHOW_STRUCT:
             if show[3] not in structs:
                 return False
             if not _add(leaves, show[3], structs, full, at + offset, when + moved):
@@ -96,10 +96,10 @@ def _add(
     return name in structs
 
 
-def is_whole(name: str, structs: compiled.Structs) -> bool:
+def is_whole(name: str, structs: catalog.Structs) -> bool:
     """Return whether all fields of a structure, and of structures in it, are printed."""
     return all(
-        field != compiled.MORE and (show[0] != compiled.SHOW_STRUCT or is_whole(show[3], structs))
+        field != catalog.MORE and (show[0] != catalog.SHOW_STRUCT or is_whole(show[3], structs))
         for field, _, show, _ in structs.get(name, ())
     )
 
@@ -149,14 +149,14 @@ class ArgumentPlaces:
         if of.kind in (STRUCT, COMPLEX):
             return self._record(of)
         if of.kind == LONG_DOUBLE:
-            return compiled.PLACE_STACK, self._on_stack(2, 2)
+            return catalog.PLACE_STACK, self._on_stack(2, 2)
         if of.kind == FLOAT and self.floats < _FLOAT_REGISTERS:
             self.floats += 1
-            return compiled.PLACE_FLOAT, self.floats - 1
+            return catalog.PLACE_FLOAT, self.floats - 1
         if of.kind != FLOAT and self.integers < _INT_REGISTERS:
             self.integers += 1
-            return compiled.PLACE_INT, self.integers - 1
-        return compiled.PLACE_STACK, self._on_stack(1, 1)
+            return catalog.PLACE_INT, self.integers - 1
+        return catalog.PLACE_STACK, self._on_stack(1, 1)
 
     def result(self, of: Type) -> tuple[int, int]:
         """Return the location of the result; one in memory uses the first integer register.
@@ -165,21 +165,21 @@ class ArgumentPlaces:
         """
         whole = whole_vector(of, self.structs)
         if whole is not None and whole.size in _VECTORS:
-            return compiled.PLACE_VECTOR, 0
+            return catalog.PLACE_VECTOR, 0
         if of.kind == FLOAT or whole is not None:
-            return compiled.PLACE_FLOAT, 0
+            return catalog.PLACE_FLOAT, 0
         if of.kind == LONG_DOUBLE:
-            return compiled.PLACE_RESULT, compiled.SECOND_X87
+            return catalog.PLACE_RESULT, catalog.SECOND_X87
         if of.kind not in (STRUCT, COMPLEX):
-            return compiled.PLACE_INT, 0
+            return catalog.PLACE_INT, 0
         classes = classes_of(of, self.structs)
         if classes == (INTEGER,):
-            return compiled.PLACE_INT, 0
+            return catalog.PLACE_INT, 0
         if MEMORY in classes:
             self.integers += 1
-            return compiled.PLACE_MEMORY, 0
+            return catalog.PLACE_MEMORY, 0
         if X87 in classes or call.COMPLEX_X87 in classes:
-            return compiled.PLACE_RESULT, compiled.SECOND_X87
+            return catalog.PLACE_RESULT, catalog.SECOND_X87
         integers = floats = 0
         codes = []
         for each in classes:
@@ -187,16 +187,16 @@ class ArgumentPlaces:
                 codes.append(integers)
                 integers += 1
             else:
-                codes.append(compiled.SECOND_FLOAT + floats)
+                codes.append(catalog.SECOND_FLOAT + floats)
                 floats += 1
-        return compiled.PLACE_RESULT, compiled.packed(codes)
+        return catalog.PLACE_RESULT, catalog.packed(codes)
 
     def _vector(self, of: Type) -> tuple[int, int]:
         if self.floats == _FLOAT_REGISTERS:
             words = of.size // _EIGHT
-            return compiled.PLACE_STACK, self._on_stack(words, words)
+            return catalog.PLACE_STACK, self._on_stack(words, words)
         self.floats += 1
-        place = compiled.PLACE_VECTOR if of.size in _VECTORS else compiled.PLACE_FLOAT
+        place = catalog.PLACE_VECTOR if of.size in _VECTORS else catalog.PLACE_FLOAT
         return place, self.floats - 1
 
     def _record(self, of: Type) -> tuple[int, int]:
@@ -209,18 +209,18 @@ class ArgumentPlaces:
         )
         if not in_registers:
             alignment = 2 if alignment_of(of, self.structs) > _EIGHT else 1
-            return compiled.PLACE_STACK, self._on_stack(-(-of.size // _EIGHT), alignment)
+            return catalog.PLACE_STACK, self._on_stack(-(-of.size // _EIGHT), alignment)
         codes = []
         for each in classes:
             if each == INTEGER:
                 codes.append(self.integers)
                 self.integers += 1
             else:
-                codes.append(compiled.SECOND_FLOAT + self.floats)
+                codes.append(catalog.SECOND_FLOAT + self.floats)
                 self.floats += 1
         if classes == (INTEGER,):
-            return compiled.PLACE_INT, codes[0]
-        return compiled.PLACE_REGISTERS, compiled.packed(codes)
+            return catalog.PLACE_INT, codes[0]
+        return catalog.PLACE_REGISTERS, catalog.packed(codes)
 
     def _on_stack(self, words: int, alignment: int) -> int:
         # 16-byte alignment counts from the first stack argument, which has it
@@ -305,7 +305,7 @@ def _collect(of: Type, base: int, structs: dict[str, Struct], pieces: list[Piece
     pieces.append((base, of.size, classes, alignment))
 
 
-# Turn a declaration into the data for printing (compiled.py) and capturing (capture.py).
+# Turn a declaration into the data for printing (catalog.py) and capturing (capture.py).
 #
 # describe.py computes the location of each argument, typereader.py how a value is printed.
 
@@ -329,9 +329,9 @@ _SOCKET_ADDRESS = "sockaddr"
 _FOLLOWED = {"IN", "OUT", "BYTES", "LIMIT", "ELEMENTS", "STRING", "FOLLOW", "FOLLOW_UNLESS_0",
              "DESCRIPTORS"}  # fmt: skip
 _DESCRIPTORS = 1024  # FD_SETSIZE
-_FOLLOWED_RESULTS = (compiled.LEADS_TO_STRING, compiled.LEADS_TO_WIDE, compiled.LEADS_TO_STRUCT)
+_FOLLOWED_RESULTS = (catalog.LEADS_TO_STRING, catalog.LEADS_TO_WIDE, catalog.LEADS_TO_STRUCT)
 _MOST_ELEMENTS = 8  # elements captured if a parameter has their number
-_GUESSES = (compiled.GUESSED_RESULT, compiled.GUESSED_ALL)
+_GUESSES = (catalog.GUESSED_RESULT, catalog.GUESSED_ALL)
 
 
 class DescribedArgument:
@@ -372,13 +372,13 @@ class DescribedArgument:
         self.type = of
         self.place = place
         self.index = index
-        self.show: compiled.Show = (compiled.SHOW_WORD, 8, False, "")
-        self.leads = compiled.LEADS_NOWHERE
-        self.target: compiled.Show | None = None
+        self.show: catalog.Show = (catalog.SHOW_WORD, 8, False, "")
+        self.leads = catalog.LEADS_NOWHERE
+        self.target: catalog.Show | None = None
         self.count = 0
         self.counted_by: int | None = None
         self.size = 0
-        self.writes: compiled.Writes = None
+        self.writes: catalog.Writes = None
         self.is_in_out = False
         self.is_text_at = False
         self.follow = False
@@ -389,7 +389,7 @@ class DescribedArgument:
         self.length: list[str] = []
         self.most: list[str] = []
 
-    def kept(self) -> compiled.ArgumentRow:
+    def kept(self) -> catalog.ArgumentRow:
         """Return the data for printing."""
         return (
             self.type.text,
@@ -439,7 +439,7 @@ class Description:
         self.error_rule = self._error_rule()
         self.errno = self._errno()
 
-    def kept(self) -> compiled.FunctionRow:
+    def kept(self) -> catalog.FunctionRow:
         """Return the row for the compiled file."""
         optionals = tuple(
             (conditions, tuple(argument.kept() for argument in arguments))
@@ -493,13 +493,13 @@ class Description:
         argument.format = words["FORMAT"][0] if "FORMAT" in words else ""
         argument.follow_named = "FOLLOW_NAMED" in words
         if argument.follow_named and not (
-            argument.follow and argument.format == compiled.TAIL_PRINTF
+            argument.follow and argument.format == catalog.TAIL_PRINTF
         ):
             raise self._fail(f"FOLLOW_NAMED of '{argument.name}', which is no printf format")
-        if argument.leads and argument.place == compiled.PLACE_STACK and index >= _MOST_FOLLOWED:
+        if argument.leads and argument.place == catalog.PLACE_STACK and index >= _MOST_FOLLOWED:
             if not _FOLLOWED.isdisjoint(words):
                 raise self._fail(f"'{argument.name}' is too far up the stack to be followed")
-            argument.leads = compiled.LEADS_NOWHERE
+            argument.leads = catalog.LEADS_NOWHERE
         return argument
 
     def _fill(
@@ -516,7 +516,7 @@ class Description:
         if "POINTER" in words or target is None:
             return
         if "CXX_STRING" in words:
-            argument.leads = compiled.LEADS_TO_BYTES
+            argument.leads = catalog.LEADS_TO_BYTES
             argument.is_text_at = True
             return
         follow = "OUT" in words or "IN" in words or (not is_result and self._is_const(target))
@@ -525,24 +525,24 @@ class Description:
         is_text = target.kind == INT and (is_bytes or target.text == "wchar_t")
         is_text &= "ELEMENTS" not in words
         if argument.length and target.text != f"struct {_SOCKET_ADDRESS}":
-            argument.leads = compiled.LEADS_TO_BYTES
+            argument.leads = catalog.LEADS_TO_BYTES
         elif is_text and (is_result or target.is_const or "STRING" in words or follow):
-            argument.leads = compiled.LEADS_TO_STRING if is_bytes else compiled.LEADS_TO_WIDE
+            argument.leads = catalog.LEADS_TO_STRING if is_bytes else catalog.LEADS_TO_WIDE
         elif follow and "SIGNALS" in target.words:
-            argument.leads = compiled.LEADS_TO_STRUCT
+            argument.leads = catalog.LEADS_TO_STRUCT
             argument.target = self._show(target, target.words)
             argument.size = argument.target[1]
         elif follow and "DESCRIPTORS" in words:
-            argument.leads = compiled.LEADS_TO_DESCRIPTORS
+            argument.leads = catalog.LEADS_TO_DESCRIPTORS
             argument.size = _DESCRIPTORS // 8
         elif follow and target.kind == STRUCT:
             self._fill_struct(argument, target)
             if "FIELDS_BY" in words:
                 self._fill_fields(argument, target, words["FIELDS_BY"][0])
         elif follow and "STRING" in words and target.kind == POINTER:
-            argument.leads = compiled.LEADS_TO_STRING_AT
+            argument.leads = catalog.LEADS_TO_STRING_AT
         elif follow and target.kind != VOID:
-            argument.leads = compiled.LEADS_TO_VALUES
+            argument.leads = catalog.LEADS_TO_VALUES
             argument.target = self._show(target, {**target.words, **words})
             argument.size = target.size
             argument.count = 1
@@ -559,26 +559,26 @@ class Description:
     def _fill_struct(self, argument: DescribedArgument, target: Type) -> None:
         name = target.struct
         if name == _SOCKET_ADDRESS:
-            argument.leads = compiled.LEADS_TO_SOCKET
+            argument.leads = catalog.LEADS_TO_SOCKET
             # struct sockaddr_un if the length is known, else struct sockaddr_in6
             argument.size = 110 if argument.length else 28
             return
         if name not in self._structs:
             raise self._fail(f"'{target.text}' is not in structs.h")
         struct = self._structs[name]
-        argument.leads = compiled.LEADS_TO_STRUCT
-        argument.target = (compiled.SHOW_STRUCT, struct.shown_size, False, name)
+        argument.leads = catalog.LEADS_TO_STRUCT
+        argument.target = (catalog.SHOW_STRUCT, struct.shown_size, False, name)
         argument.size = struct.shown_size
 
     def _fill_fields(self, argument: DescribedArgument, target: Type, format_: str) -> None:
         names = [parameter.name for parameter in self.function.parameters]
         if format_ not in names:
             raise self._fail(f"'{format_}' is no parameter")
-        argument.leads = compiled.LEADS_TO_FIELDS
+        argument.leads = catalog.LEADS_TO_FIELDS
         detail = f"{target.struct}:{names.index(format_)}"
-        argument.target = (compiled.SHOW_STRUCT, target.size, False, detail)
+        argument.target = (catalog.SHOW_STRUCT, target.size, False, detail)
 
-    def _show(self, of: Type, words: dict[str, list[str]]) -> compiled.Show:
+    def _show(self, of: Type, words: dict[str, list[str]]) -> catalog.Show:
         enum = words.get("ENUM", [])
         try:
             if enum[1:2] == [","]:
@@ -587,7 +587,7 @@ class Description:
                 if enum[2] not in names:
                     raise self._fail(f"'{enum[2]}' is no parameter")
                 detail = f"{set_named(enum[0], self._sets.enums)}:{names.index(enum[2])}"
-                return compiled.SHOW_BY, of.size, of.signed, detail
+                return catalog.SHOW_BY, of.size, of.signed, detail
             return how_shown(of, words, self._sets, self._structs)
         except FormatError as error:
             raise self._fail(error.message) from None
@@ -603,22 +603,22 @@ class Description:
 
     def _fill_elements(self, argument: DescribedArgument, parameter: Parameter) -> None:
         """Set the number of the argument that has the number of elements at `argument`."""
-        if argument.leads == compiled.LEADS_TO_DESCRIPTORS:
+        if argument.leads == catalog.LEADS_TO_DESCRIPTORS:
             argument.counted_by = self._count(argument, parameter.words["DESCRIPTORS"])
         if "ELEMENTS" not in parameter.words:
             return
         argument.counted_by = self._count(argument, parameter.words["ELEMENTS"])
         self._fill_several(argument)
-        if argument.leads != compiled.LEADS_TO_VALUES:
+        if argument.leads != catalog.LEADS_TO_VALUES:
             raise self._fail(f"ELEMENTS of '{argument.name}', which leads to no numbers")
         argument.count = _MOST_ELEMENTS
 
     def _fill_several(self, argument: DescribedArgument) -> None:
         """Make a pointer to a structure a pointer to an array of structures."""
         of = argument.type.target
-        if argument.leads == compiled.LEADS_TO_STRUCT and of is not None and of.kind == STRUCT:
-            argument.leads = compiled.LEADS_TO_VALUES
-            argument.target = (compiled.SHOW_STRUCT, of.size, False, of.struct)
+        if argument.leads == catalog.LEADS_TO_STRUCT and of is not None and of.kind == STRUCT:
+            argument.leads = catalog.LEADS_TO_VALUES
+            argument.target = (catalog.SHOW_STRUCT, of.size, False, of.struct)
             argument.size = of.size
 
     def _count(self, argument: DescribedArgument, words: list[str]) -> int:
@@ -626,21 +626,21 @@ class Description:
         if words == ["result"]:
             if self.function.result.kind != INT or argument.writes is None or argument.is_in_out:
                 raise self._fail(f"ELEMENTS(result) of '{argument.name}', which is not OUT alone")
-            return ~compiled.BY_RESULT
+            return ~catalog.BY_RESULT
         number = self.number_of(" ".join(words))
-        if self.arguments[number].place != compiled.PLACE_INT:
+        if self.arguments[number].place != catalog.PLACE_INT:
             raise self._fail(f"the number of '{argument.name}' is not in an integer register")
         return number
 
     def _other(
         self, number: int, other: Optional
-    ) -> tuple[int, compiled.Conditions, DescribedArgument]:
+    ) -> tuple[int, catalog.Conditions, DescribedArgument]:
         """Return the type of argument `number` under a condition; it stays in the same register."""
         parameter, place = other.parameters[0], self.arguments[number]
         behind, self._places = self._places, self._places.copy()
         argument = self._argument(parameter)
         self._places = behind
-        if place.place != compiled.PLACE_INT or parameter.type.kind not in (INT, POINTER):
+        if place.place != catalog.PLACE_INT or parameter.type.kind not in (INT, POINTER):
             raise self._fail(f"AS of '{place.name}', which is not in an integer register")
         argument.place, argument.index = place.place, place.index
         self._fill(argument, {**parameter.type.words, **parameter.words}, is_result=False)
@@ -650,7 +650,7 @@ class Description:
 
     # ---- the rest of a function
 
-    def _writes(self, name: str, tokens: list[str]) -> compiled.Writes:
+    def _writes(self, name: str, tokens: list[str]) -> catalog.Writes:
         """Return the conditions in OUT(...) under which a call has written the data at `name`."""
         terms = " ".join(tokens).split(",")
         if not tokens:
@@ -665,24 +665,24 @@ class Description:
         if words == ["success"]:
             if "FAILS" not in self.function.words:
                 raise self._fail(f"OUT(success) of '{name}', but nothing says when it FAILS")
-            return compiled.WRITES_SUCCESS, ""
+            return catalog.WRITES_SUCCESS, ""
         operator = "".join(words[1:-1])
         if len(words) < 3 or (operator not in _COMPARISONS):
             raise self._fail(f"OUT({' '.join(words)}) of '{name}' is not understood")
         if words[-1] == "NAN" and words[0] == "result" and operator == "!=":
-            return compiled.WRITES_RESULT, "number"
+            return catalog.WRITES_RESULT, "number"
         if words[-1] not in _ZEROS:
             raise self._fail(f"OUT of '{name}' compares with '{words[-1]}', not with 0 or NULL")
         if words[0] == "result":
             if self.function.result.kind not in (INT, POINTER):
                 raise self._fail(f"OUT of '{name}': the result is no integer")
-            return compiled.WRITES_RESULT, operator
+            return catalog.WRITES_RESULT, operator
         number = self.number_of(words[0])
-        if self.arguments[number].place != compiled.PLACE_INT:
+        if self.arguments[number].place != catalog.PLACE_INT:
             raise self._fail(f"OUT of '{name}': '{words[0]}' is not in an integer register")
         return number, operator
 
-    def _optionals(self) -> list[tuple[compiled.Conditions, list[DescribedArgument]]]:
+    def _optionals(self) -> list[tuple[catalog.Conditions, list[DescribedArgument]]]:
         # All alternatives begin in the same register.
         start, furthest = self._places, self._places.copy()
         alternatives = []
@@ -696,11 +696,11 @@ class Description:
         self._places = furthest
         return alternatives
 
-    def _conditions(self, conditions: list[Decision]) -> compiled.Conditions:
+    def _conditions(self, conditions: list[Decision]) -> catalog.Conditions:
         rows = []
         for condition in conditions:
             number = self.number_of(condition.name)
-            if self.arguments[number].place != compiled.PLACE_INT:
+            if self.arguments[number].place != catalog.PLACE_INT:
                 raise self._fail(f"'{condition.name}' is not in an integer register")
             values = tuple(map(self._constant, condition.values))
             rows.append((number, condition.operator, values))
@@ -715,30 +715,30 @@ class Description:
     def _tail(self) -> tuple[str, int]:
         function = self.function
         formats = [argument.format for argument in self.arguments if argument.format]
-        if formats and formats[0] not in (compiled.TAIL_PRINTF, compiled.TAIL_SCANF):
+        if formats and formats[0] not in (catalog.TAIL_PRINTF, catalog.TAIL_SCANF):
             raise self._fail(f"FORMAT({formats[0]}) is not known")
         if not function.variadic:
-            return (self._listed(formats[0]) if formats else compiled.TAIL_NONE), 0
+            return (self._listed(formats[0]) if formats else catalog.TAIL_NONE), 0
         if formats:
-            if any(argument.place != compiled.PLACE_INT for argument in self.arguments):
+            if any(argument.place != catalog.PLACE_INT for argument in self.arguments):
                 raise self._fail("FORMAT behind arguments that are not in integer registers")
             return formats[0], 0
         if "WORDS" in function.words:
             count = int(function.words["WORDS"][0])
-            named = sum(argument.place == compiled.PLACE_INT for argument in self.arguments)
+            named = sum(argument.place == catalog.PLACE_INT for argument in self.arguments)
             if named + count > _INT_REGISTERS:
                 raise self._fail("more WORDS than registers")
-            return f"{compiled.TAIL_WORDS}{count}", count
-        return (compiled.TAIL_NONE if self.optionals else compiled.TAIL_OPEN), 0
+            return f"{catalog.TAIL_WORDS}{count}", count
+        return (catalog.TAIL_NONE if self.optionals else catalog.TAIL_OPEN), 0
 
     def _listed(self, language: str) -> str:
         """Return the tail of a function whose format is followed by a va_list."""
         last = self.arguments[-1]
         if VA_LIST not in last.type.words:
             raise self._fail("FORMAT of a function without '...' and without a va_list at its end")
-        if not self.arguments[-2].format or last.place != compiled.PLACE_INT:
+        if not self.arguments[-2].format or last.place != catalog.PLACE_INT:
             raise self._fail("FORMAT is not right in front of the va_list, or too far behind")
-        return compiled.TAIL_LISTED + language
+        return catalog.TAIL_LISTED + language
 
     def _result(self) -> DescribedArgument | None:
         of = self.function.result
@@ -772,12 +772,12 @@ class Description:
         return rule
 
     def _errno(self) -> str:
-        where = self.function.words.get("ERRNO", [compiled.ERRNO_OWN])[0]
+        where = self.function.words.get("ERRNO", [catalog.ERRNO_OWN])[0]
         if where not in (
-            compiled.ERRNO_OWN,
-            compiled.ERRNO_CHANGED,
-            compiled.ERRNO_RESULT,
-            compiled.ERRNO_NONE,
+            catalog.ERRNO_OWN,
+            catalog.ERRNO_CHANGED,
+            catalog.ERRNO_RESULT,
+            catalog.ERRNO_NONE,
         ):
             raise self._fail(f"ERRNO({where}) is not known")
         return where
@@ -786,29 +786,29 @@ class Description:
 # The types of a declared function, from its row for printing.
 
 
-def signature_of(of: compiled.FunctionRow) -> Signature:
+def signature_of(of: catalog.FunctionRow) -> Signature:
     """Return the types of one function."""
     _, arguments, optionals, tail, result, *_ = of
-    is_listed = tail.startswith(compiled.TAIL_LISTED)
-    is_words = tail.startswith(compiled.TAIL_WORDS)
+    is_listed = tail.startswith(catalog.TAIL_LISTED)
+    is_words = tail.startswith(catalog.TAIL_WORDS)
     return Signature(
         tuple(map(_passed, arguments)),
         PassedType("void", NOTHING) if result is None else _passed(result),
         is_variadic=bool(optionals or (tail and not is_listed)),
         tails=tuple(tuple(map(_passed, optional[-1])) for optional in optionals),
-        words=int(tail.removeprefix(compiled.TAIL_WORDS)) if is_words else 0,
+        words=int(tail.removeprefix(catalog.TAIL_WORDS)) if is_words else 0,
     )
 
 
-def _passed(argument: compiled.ArgumentRow) -> PassedType:
+def _passed(argument: catalog.ArgumentRow) -> PassedType:
     text, place, _, (how, size, *_), *_ = argument
-    if how == compiled.SHOW_FLOAT:
+    if how == catalog.SHOW_FLOAT:
         return PassedType(text, FLOATING, size, (SSE,))
-    if how == compiled.SHOW_LONG_DOUBLE:
+    if how == catalog.SHOW_LONG_DOUBLE:
         return PassedType(text, FLOATING, size, (X87, X87UP))
-    if how == compiled.SHOW_STRUCT:
+    if how == catalog.SHOW_STRUCT:
         # in one register, or unknown
-        is_word = size <= 8 and place in (compiled.PLACE_INT, compiled.PLACE_STACK)
+        is_word = size <= 8 and place in (catalog.PLACE_INT, catalog.PLACE_STACK)
         return PassedType(text, RECORD if is_word else UNKNOWN, size, (INTEGER,) * is_word)
     if size not in (1, 2, 4, 8):
         return PassedType(text, UNKNOWN, size)

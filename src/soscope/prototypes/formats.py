@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.model.call import DATA_NULL, DATA_TRUNCATED, DATA_UNREADABLE
 from soscope.model.image import Record
-from soscope.prototypes import compiled, show
+from soscope.prototypes import catalog, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def wide_argument(of: str, data: bytes, limit: int, *, cut: bool = False) -> Arg
 # order.
 
 # Kind of data at an argument's target (row.LEADS_TO_), and the format of a number.
-Fill = tuple[str, compiled.Show]
+Fill = tuple[str, catalog.Show]
 # The type of the argument as C writes it, and the data at its target, None if not known.
 Filled = tuple[str, Fill | None]
 
@@ -107,13 +107,13 @@ _INTEGERS = {b"hh": 1, b"h": 2, b"": 4} | dict.fromkeys((b"l", *b"ll L q j z t".
 _NAMES = {1: "char", 2: "short", 4: "int", 8: "long"}
 _LONGEST_SCANF = (b"hh", b"ll", b"h", b"l", b"L", b"q", b"j", b"z", b"t")
 _REALS = {b"": ("float", 4), b"l": ("double", 8)}
-_HOWS = {b"o": compiled.SHOW_OCTAL, b"x": compiled.SHOW_HEX, b"X": compiled.SHOW_HEX}
-_LONG_DOUBLE: compiled.Show = (compiled.SHOW_LONG_DOUBLE, 16, True, "")
-_POINTER: compiled.Show = (compiled.SHOW_POINTER, 8, False, "")
-_TEXT: compiled.Show = (compiled.SHOW_TEXT, 0, False, "")
+_HOWS = {b"o": catalog.SHOW_OCTAL, b"x": catalog.SHOW_HEX, b"X": catalog.SHOW_HEX}
+_LONG_DOUBLE: catalog.Show = (catalog.SHOW_LONG_DOUBLE, 16, True, "")
+_POINTER: catalog.Show = (catalog.SHOW_POINTER, 8, False, "")
+_TEXT: catalog.Show = (catalog.SHOW_TEXT, 0, False, "")
 _UNKNOWN: Filled = ("void *", None)
-_LEADS_AT = {False: compiled.LEADS_TO_STRING_AT, True: compiled.LEADS_TO_WIDE_AT}
-_LEADS = {False: compiled.LEADS_TO_STRING, True: compiled.LEADS_TO_WIDE}
+_LEADS_AT = {False: catalog.LEADS_TO_STRING_AT, True: catalog.LEADS_TO_WIDE_AT}
+_LEADS = {False: catalog.LEADS_TO_STRING, True: catalog.LEADS_TO_WIDE}
 _MOST_POSITIONS = 64
 _X87 = 10  # bytes of a long double's 16 that are used
 
@@ -217,9 +217,9 @@ def _number_of(letter: bytes, size: bytes) -> Filled | None:
     if not letter:
         return None
     if letter in b"din":
-        return f"{_NAMES[width]} *", _value((compiled.SHOW_DECIMAL, width, True, ""))
+        return f"{_NAMES[width]} *", _value((catalog.SHOW_DECIMAL, width, True, ""))
     if letter in b"ouxXb":
-        how = _HOWS.get(letter, compiled.SHOW_DECIMAL)
+        how = _HOWS.get(letter, catalog.SHOW_DECIMAL)
         return f"unsigned {_NAMES[width]} *", _value((how, width, False, ""))
     if letter == b"p":
         return "void **", _value(_POINTER)
@@ -228,12 +228,12 @@ def _number_of(letter: bytes, size: bytes) -> Filled | None:
             return "long double *", _value(_LONG_DOUBLE)
         if size in _REALS:
             name, width = _REALS[size]
-            return f"{name} *", _value((compiled.SHOW_FLOAT, width, True, ""))
+            return f"{name} *", _value((catalog.SHOW_FLOAT, width, True, ""))
     return None
 
 
-def _value(how: compiled.Show) -> Fill:
-    return compiled.LEADS_TO_VALUES, how
+def _value(how: catalog.Show) -> Fill:
+    return catalog.LEADS_TO_VALUES, how
 
 
 def stored(
@@ -248,13 +248,13 @@ def stored(
         return None
     leads, how = fill
     cut = bool(flags & DATA_TRUNCATED)
-    if leads == compiled.LEADS_TO_VALUES:
-        if how[0] == compiled.SHOW_LONG_DOUBLE and len(content) == _X87:
+    if leads == catalog.LEADS_TO_VALUES:
+        if how[0] == catalog.SHOW_LONG_DOUBLE and len(content) == _X87:
             content = content.ljust(how[1], b"\0")
         if cut or len(content) != how[1]:
             return None
         return Argument(of, *show.values(content, how, names))
-    if leads in (compiled.LEADS_TO_WIDE, compiled.LEADS_TO_WIDE_AT):
+    if leads in (catalog.LEADS_TO_WIDE, catalog.LEADS_TO_WIDE_AT):
         argument = wide_argument(of, content, limit, cut=cut)
     else:
         argument = string_argument(of, content, limit, cut=cut)
@@ -276,10 +276,10 @@ _PRINTF_FLAGS = b"-+ #0'I"
 _SIZES = {b"hh": 1, b"h": 2, b"": 4, b"l": 8, b"ll": 8, b"q": 8, b"L": 8, b"j": 8, b"z": 8, b"t": 8}
 _LONGEST_PRINTF = (b"hh", b"ll", b"h", b"l", b"q", b"L", b"j", b"z", b"Z", b"t")
 
-_INT: compiled.Show = (compiled.SHOW_DECIMAL, 4, True, "")
+_INT: catalog.Show = (catalog.SHOW_DECIMAL, 4, True, "")
 # type as C writes it, how it is printed, STRING or WIDE if it is a string, what the call fills in
 # at its target
-Taken = tuple[str, compiled.Show, str, Fill | None]
+Taken = tuple[str, catalog.Show, str, Fill | None]
 _STAR: Taken = ("int", _INT, "", None)
 
 
@@ -289,7 +289,7 @@ def printf_arguments_of(text: bytes, language: str) -> tuple[list[Taken], bool]:
     `language` is "printf" or "scanf". The list ends at an unknown conversion, and at an argument
     of printf that is given by position.
     """
-    if language == compiled.TAIL_SCANF:
+    if language == catalog.TAIL_SCANF:
         filled, complete = scanf_arguments_of(text)
         return [(of, _POINTER, "", fill) for of, fill in filled], complete
     taken: list[Taken] = []
@@ -347,21 +347,21 @@ class _Conversion:
             return True
         if letter in b"di":
             width = _SIZES.get(size, 8)
-            self.add(_NAMES[width], (compiled.SHOW_DECIMAL, width, True, ""))
+            self.add(_NAMES[width], (catalog.SHOW_DECIMAL, width, True, ""))
         elif letter in b"ouxX":
             width = _SIZES.get(size, 8)
-            how = {b"o": compiled.SHOW_OCTAL, b"u": compiled.SHOW_DECIMAL}.get(
-                letter, compiled.SHOW_HEX
+            how = {b"o": catalog.SHOW_OCTAL, b"u": catalog.SHOW_DECIMAL}.get(
+                letter, catalog.SHOW_HEX
             )
             self.add(f"unsigned {_NAMES[width]}", (how, width, False, ""))
         elif letter in b"eEfFgGaA":
             if size == b"L":
-                self.add("long double", (compiled.SHOW_LONG_DOUBLE, 16, True, ""))
+                self.add("long double", (catalog.SHOW_LONG_DOUBLE, 16, True, ""))
             else:
-                self.add("double", (compiled.SHOW_FLOAT, 8, True, ""))
+                self.add("double", (catalog.SHOW_FLOAT, 8, True, ""))
         elif letter in b"cC":
             wide = letter == b"C" or size == b"l"
-            how = compiled.SHOW_WCHAR if wide else compiled.SHOW_CHAR
+            how = catalog.SHOW_WCHAR if wide else catalog.SHOW_CHAR
             # An int that is converted to unsigned char.
             self.add("wint_t" if wide else "int", (how, 4 if wide else 1, False, ""))
         elif letter in b"sS":
@@ -374,5 +374,5 @@ class _Conversion:
             return False
         return True
 
-    def add(self, of: str, how: compiled.Show, string: str = "") -> None:
+    def add(self, of: str, how: catalog.Show, string: str = "") -> None:
         self.taken.append((of, how, string, None))

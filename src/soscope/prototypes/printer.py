@@ -19,7 +19,7 @@ from soscope.model.call import (
     Exit,
 )
 from soscope.model.image import ERROR_NONE, is_error
-from soscope.prototypes import compiled, formats, show
+from soscope.prototypes import catalog, formats, show
 from soscope.prototypes.byfields import ByFields, Unlike, nothing, word_text
 from soscope.prototypes.formats import REST, UNKNOWN_TYPE, Argument, string_argument, wide_argument
 from soscope.prototypes.show import NamedTypes, Shown, long_double
@@ -77,7 +77,7 @@ class Variadic:
         for _, how, string, _ in taken:
             kind = how[0]
             # quicker than a tuple that is made for each argument
-            if kind == compiled.SHOW_LONG_DOUBLE or kind == compiled.SHOW_FLOAT:  # noqa: PLR1714
+            if kind == catalog.SHOW_LONG_DOUBLE or kind == catalog.SHOW_FLOAT:  # noqa: PLR1714
                 number = self._scalar(how)
             elif self._integer < _INT_REGISTERS:
                 at = self._integer
@@ -99,24 +99,24 @@ class Variadic:
             item += 1
         return shown
 
-    def _one(self, of: str, how: compiled.Show, string: str) -> Argument | None:
+    def _one(self, of: str, how: catalog.Show, string: str) -> Argument | None:
         led = self._string(of, string) if string else None
         shown = self._scalar(how)
-        is_address = how[0] == compiled.SHOW_POINTER or bool(string)
+        is_address = how[0] == catalog.SHOW_POINTER or bool(string)
         return led or (None if shown is None else Argument(of, *shown, is_address=is_address))
 
-    def _scalar(self, how: compiled.Show) -> Shown | None:
-        if how[0] == compiled.SHOW_LONG_DOUBLE:
+    def _scalar(self, how: catalog.Show) -> Shown | None:
+        if how[0] == catalog.SHOW_LONG_DOUBLE:
             self._stack += self._stack % 2
             pair = self._captured.stack[self._stack : self._stack + 2]
             self._stack += 2
             return long_double(*pair) if len(pair) == 2 else None
-        if how[0] == compiled.SHOW_FLOAT and self._float < 8:
+        if how[0] == catalog.SHOW_FLOAT and self._float < 8:
             at = self._float
             self._float += 1
             floats = self._captured.floats
             return (show.number(floats[at]), floats[at]) if at < len(floats) else None
-        word = self._word(how[0] == compiled.SHOW_FLOAT)
+        word = self._word(how[0] == catalog.SHOW_FLOAT)
         return None if word is None else self._names.shower(how)(word)
 
     def _word(self, on_stack: bool) -> int | None:
@@ -145,9 +145,9 @@ class Listed(Variadic):
         self._values = unpack(f"<{len(values) // 8}Q", values)
         self._value = 0
 
-    def _scalar(self, how: compiled.Show) -> Shown | None:
-        if how[0] != compiled.SHOW_LONG_DOUBLE:
-            word = self._word(how[0] == compiled.SHOW_FLOAT)
+    def _scalar(self, how: catalog.Show) -> Shown | None:
+        if how[0] != catalog.SHOW_LONG_DOUBLE:
+            word = self._word(how[0] == catalog.SHOW_FLOAT)
             return None if word is None else self._names.shower(how)(word)
         pair = self._values[self._value : self._value + 2]
         self._value += 2
@@ -168,7 +168,7 @@ _WORD_SIZE = 8
 _MISSING = "?"  # text for a value that was not recorded
 _FORMATS = ("const char *", "const wchar_t *")
 # Where the agent stores the registers of a result: rax, rdx, xmm0, xmm1, then st0.
-_RESULT_AT = {0: 0, 1: 8, compiled.SECOND_FLOAT: 16, compiled.SECOND_FLOAT + 1: 24}
+_RESULT_AT = {0: 0, 1: 8, catalog.SECOND_FLOAT: 16, catalog.SECOND_FLOAT + 1: 24}
 _X87_AT = 32
 _REST = Argument(REST, REST, None)
 
@@ -199,7 +199,7 @@ def unknown_result(result: int | None) -> Argument:
 class Printer:
     """Prints calls of one known function; the first `known_at_entry` arguments do not change."""
 
-    def __init__(self, of: compiled.FunctionRow, names: NamedTypes) -> None:
+    def __init__(self, of: catalog.FunctionRow, names: NamedTypes) -> None:
         _, arguments, optionals, tail, result, error_rule, errno, others, *_ = of
         self._names = names
         self._arguments = [ArgumentPlace(argument, names) for argument in arguments]
@@ -212,14 +212,14 @@ class Printer:
             (conditions, [ArgumentPlace(argument, names) for argument in places])
             for conditions, places in optionals
         ]
-        self._others: dict[int, list[tuple[compiled.Conditions, ArgumentPlace]]] = {}
+        self._others: dict[int, list[tuple[catalog.Conditions, ArgumentPlace]]] = {}
         for number, conditions, argument in others:
             place = ArgumentPlace(argument, names)
             place.is_decided_by(self._arguments, self._result)
             self._others.setdefault(number, []).append((conditions, place))
         # a va_list is printed as its values, if they are known
-        self._is_listed = tail.startswith(compiled.TAIL_LISTED)
-        self._tail = tail.removeprefix(compiled.TAIL_LISTED)
+        self._is_listed = tail.startswith(catalog.TAIL_LISTED)
+        self._tail = tail.removeprefix(catalog.TAIL_LISTED)
         self._format = max(
             (n for n, place in enumerate(self._arguments) if place.type in _FORMATS), default=0
         )
@@ -228,15 +228,15 @@ class Printer:
         self._formats: dict[bytes, tuple[list[formats.Taken], bool]] = {}
         self._error_rule = error_rule
         self._errno = errno
-        self._integers = sum(argument.place == compiled.PLACE_INT for argument in self._arguments)
+        self._integers = sum(argument.place == catalog.PLACE_INT for argument in self._arguments)
         places = [*enumerate(self._arguments)]
         places += [(number, each) for number, row in self._others.items() for _, each in row]
         places += [(len(self._arguments), each) for _, row in self._optionals for each in row]
         late = [number for number, place in places if place.writes is not None]
-        if self._tail == compiled.TAIL_SCANF:
+        if self._tail == catalog.TAIL_SCANF:
             late.append(len(self._arguments) - self._is_listed)
         self.known_at_entry = min(late, default=None)
-        self.result_is_alone = errno != compiled.ERRNO_CHANGED and (
+        self.result_is_alone = errno != catalog.ERRNO_CHANGED and (
             self._result is None or self._result.alone(0) is not None
         )
 
@@ -301,7 +301,7 @@ class Printer:
                 return place
         return self._arguments[number]
 
-    def _hold(self, conditions: compiled.Conditions, captured: Captured) -> bool:
+    def _hold(self, conditions: catalog.Conditions, captured: Captured) -> bool:
         """Return whether all of `conditions` are true for a call."""
         for number, operator, values in conditions:
             value = self._arguments[number].number(captured.words)
@@ -331,7 +331,7 @@ class Printer:
         They raise Unlike for a call that they cannot print. Return None if they could print no
         call.
         """
-        if self._others or self._optionals or self._tail.startswith(compiled.TAIL_WORDS):
+        if self._others or self._optionals or self._tail.startswith(catalog.TAIL_WORDS):
             return None
         makes = ByFields(fields, self._names, limit, self._arguments)
         try:
@@ -343,7 +343,7 @@ class Printer:
                 return makes.texts(parts, is_open=False)
             if self._is_listed:
                 parts.pop()
-            if self._tail in (compiled.TAIL_PRINTF, compiled.TAIL_SCANF):
+            if self._tail in (catalog.TAIL_PRINTF, catalog.TAIL_SCANF):
                 if self._is_wide:
                     return None
                 integers = None if self._is_listed else self._integers
@@ -368,11 +368,11 @@ class Printer:
         """Return the errno of a failed call, None if it did not fail or has no errno."""
         if after.result is None or not is_error(self._error_rule, after.result):
             return None
-        if self._errno == compiled.ERRNO_NONE:
+        if self._errno == catalog.ERRNO_NONE:
             return None
-        if self._errno == compiled.ERRNO_CHANGED and not _has_changed(after):
+        if self._errno == catalog.ERRNO_CHANGED and not _has_changed(after):
             return None
-        return after.result & 0x7FFF_FFFF if self._errno == compiled.ERRNO_RESULT else after.errno
+        return after.result & 0x7FFF_FFFF if self._errno == catalog.ERRNO_RESULT else after.errno
 
     def _has_written(
         self, writes: tuple[tuple[int, str], ...], before: Captured, end: Exit
@@ -381,23 +381,21 @@ class Printer:
         if end.ended != ENDED_RETURN or end.result is None:
             return False
         for number, operator in writes:
-            if number == compiled.WRITES_SUCCESS:
+            if number == catalog.WRITES_SUCCESS:
                 holds = not is_error(self._error_rule, end.result)
             elif operator == "number":
                 holds = not any(map(isnan, end.captured.floats))
             else:
-                place = (
-                    self._result if number == compiled.WRITES_RESULT else self._arguments[number]
-                )
-                words = (end.result,) if number == compiled.WRITES_RESULT else before.words
+                place = self._result if number == catalog.WRITES_RESULT else self._arguments[number]
+                words = (end.result,) if number == catalog.WRITES_RESULT else before.words
                 holds = place is not None and place.compares(operator, words)
             if not holds:
                 return False
         return True
 
     def _rest(self, captured: Captured, limit: int, after: Exit | None) -> list[Argument]:
-        if self._tail.startswith(compiled.TAIL_WORDS):
-            count = self._integers + int(self._tail.removeprefix(compiled.TAIL_WORDS))
+        if self._tail.startswith(catalog.TAIL_WORDS):
+            count = self._integers + int(self._tail.removeprefix(catalog.TAIL_WORDS))
             return _guessed(captured.words[self._integers : count])
         taken, complete = self._taken(captured)
         stored = None if after is None else after.captured
@@ -407,7 +405,7 @@ class Printer:
         return shown
 
     def _rest_texts(self, captured: Captured, limit: int, after: Exit | None) -> list[str]:
-        if self._tail.startswith(compiled.TAIL_WORDS) or self._tail == compiled.TAIL_SCANF:
+        if self._tail.startswith(catalog.TAIL_WORDS) or self._tail == catalog.TAIL_SCANF:
             return [argument.shown for argument in self._rest(captured, limit, after)]
         taken, complete = self._taken(captured)
         shown = self._variadic(captured, limit).texts(taken) if taken else []
@@ -422,7 +420,7 @@ class Printer:
 
     def _taken(self, captured: Captured) -> tuple[list[formats.Taken], bool]:
         """Return the arguments that a call's format takes, and whether all of it was understood."""
-        data = None if self._tail == compiled.TAIL_OPEN else captured.data.get(self._format)
+        data = None if self._tail == catalog.TAIL_OPEN else captured.data.get(self._format)
         if data is None or data[1] & (DATA_NULL | DATA_UNREADABLE):
             return [], False
         known = self._formats.get(data[2])
@@ -447,31 +445,29 @@ def _has_changed(after: Exit) -> bool:
 class ArgumentPlace:
     """One argument or the result: its location and its format."""
 
-    def __init__(self, of: compiled.ArgumentRow, names: NamedTypes) -> None:
+    def __init__(self, of: catalog.ArgumentRow, names: NamedTypes) -> None:
         self.type, self.place, self.index, how, self.leads, self.target = of[:6]
         self._counted_by = of[6]
         self._counter: ArgumentPlace | None = None
-        self._is_counted_by_result = of[6] == compiled.BY_RESULT
+        self._is_counted_by_result = of[6] == catalog.BY_RESULT
         self.writes, self.is_in_out, self.name = of[7:]
         self.how, self.size, self.signed, self._detail = self.shown_as = how
         self.decider: ArgumentPlace | None = None
-        self.is_bytes = self.leads == compiled.LEADS_TO_BYTES
-        self._is_address = self.how == compiled.SHOW_POINTER or self.type.endswith("*")
+        self.is_bytes = self.leads == catalog.LEADS_TO_BYTES
+        self._is_address = self.how == catalog.SHOW_POINTER or self.type.endswith("*")
         self._names = names
         self.is_wide = self.size > _WORD_SIZE
-        self.is_vector = self.place == compiled.PLACE_VECTOR
+        self.is_vector = self.place == catalog.PLACE_VECTOR
         self.distance = 0  # bytes between captured whole vector registers
         self.show: Shower | None = None
         if (
-            self.place in (compiled.PLACE_INT, compiled.PLACE_FLOAT, compiled.PLACE_STACK)
+            self.place in (catalog.PLACE_INT, catalog.PLACE_FLOAT, catalog.PLACE_STACK)
             and not self.is_wide
         ):
             self.show = names.shower(how)
         # its text depends only on this register
-        self.is_plain = (
-            self.place == compiled.PLACE_INT and not self.leads and self.show is not None
-        )
-        self.is_string = self.leads in (compiled.LEADS_TO_STRING, compiled.LEADS_TO_BYTES)
+        self.is_plain = self.place == catalog.PLACE_INT and not self.leads and self.show is not None
+        self.is_string = self.leads in (catalog.LEADS_TO_STRING, catalog.LEADS_TO_BYTES)
         self.shows_written = self.is_string and not self.is_in_out
 
     def is_decided_by(self, arguments: list[ArgumentPlace], result: ArgumentPlace | None) -> None:
@@ -480,14 +476,14 @@ class ArgumentPlace:
             self._counter = result
         elif self._counted_by < 0:
             self._counter = arguments[~self._counted_by]
-        if self.how == compiled.SHOW_BY:
+        if self.how == catalog.SHOW_BY:
             self._detail, _, number = self._detail.partition(":")
             self.decider = arguments[int(number)]
             self.is_plain = False
 
     def alone(self, index: int) -> Shower | None:
         """Return the function that prints it by integer register `index`, None if it needs more."""
-        if self.place != compiled.PLACE_INT or self.index != index or self.leads or self.decider:
+        if self.place != catalog.PLACE_INT or self.index != index or self.leads or self.decider:
             return None
         return self.show
 
@@ -532,7 +528,7 @@ class ArgumentPlace:
     ) -> Argument:
         """Return the argument; `followed` has the data at its target, if they can be printed."""
         shown = None
-        if self.place in (compiled.PLACE_RESULT, compiled.PLACE_MEMORY) or (
+        if self.place in (catalog.PLACE_RESULT, catalog.PLACE_MEMORY) or (
             self.is_vector and item == RESULT_ITEM
         ):
             shown = Argument(self.type, *self._result(captured))
@@ -575,11 +571,11 @@ class ArgumentPlace:
         # No bytes, although the call returned some: their number was not known.
         if flags & DATA_UNREADABLE or (not content and bool(result) and self.is_bytes):
             return None
-        if self.leads in (compiled.LEADS_TO_STRING, compiled.LEADS_TO_BYTES):
+        if self.leads in (catalog.LEADS_TO_STRING, catalog.LEADS_TO_BYTES):
             return string_argument(self.type, content, limit, cut=bool(flags & DATA_TRUNCATED))
-        if self.leads == compiled.LEADS_TO_WIDE:
+        if self.leads == catalog.LEADS_TO_WIDE:
             return wide_argument(self.type, content, limit, cut=bool(flags & DATA_TRUNCATED))
-        if self.leads == compiled.LEADS_TO_STRING_AT:
+        if self.leads == catalog.LEADS_TO_STRING_AT:
             to = string_argument(self.type, content, limit, cut=bool(flags & DATA_TRUNCATED))
             to.text = to.shown = f"[{to.text}]"
             return to
@@ -590,21 +586,21 @@ class ArgumentPlace:
         return None if led is None else Argument(self.type, *led)
 
     def _own(self, captured: Captured) -> Shown:
-        if self.place == compiled.PLACE_FLOAT and self.how != compiled.SHOW_FLOAT:
+        if self.place == catalog.PLACE_FLOAT and self.how != catalog.SHOW_FLOAT:
             if self.index >= len(captured.floats):
                 return _MISSING, None
             pair = pack("<d", captured.floats[self.index])  # floats: a complex number, or fields
             return show.record(pair, self.shown_as, self._names)
-        if self.place == compiled.PLACE_FLOAT and self.index < len(captured.floats):
+        if self.place == catalog.PLACE_FLOAT and self.index < len(captured.floats):
             value = show.float_of(captured.floats[self.index], self.size)
             return (show.number(value) if self.size == 8 else show.single_number(value)), value
-        if self.place == compiled.PLACE_REGISTERS or self.show is None or self.is_wide:
+        if self.place == catalog.PLACE_REGISTERS or self.show is None or self.is_wide:
             data = self._wide(captured)
             return (
                 (_MISSING, None) if data is None else show.record(data, self.shown_as, self._names)
             )
-        words = captured.words if self.place == compiled.PLACE_INT else captured.stack
-        if self.place == compiled.PLACE_FLOAT or self.index >= len(words):
+        words = captured.words if self.place == catalog.PLACE_INT else captured.stack
+        if self.place == catalog.PLACE_FLOAT or self.index >= len(words):
             return _MISSING, None
         if self.decider is not None:
             return self._decided(words)
@@ -616,18 +612,18 @@ class ArgumentPlace:
             kept = captured.data.get(VECTORS_ITEM, (0, 0, b""))[2]
             at = self.index * self.distance
             return kept[at : at + self.size] if len(kept) >= at + self.size else None
-        if self.place == compiled.PLACE_STACK:
+        if self.place == catalog.PLACE_STACK:
             words = captured.stack[self.index : self.index + (self.size + 7) // 8]
             data = b"".join(word.to_bytes(8, "little") for word in words)
             return data if len(data) >= self.size else None
         parts = []
-        for register in compiled.unpacked(self.index, self.size):
-            if register < compiled.SECOND_FLOAT:
+        for register in catalog.unpacked(self.index, self.size):
+            if register < catalog.SECOND_FLOAT:
                 if register >= len(captured.words):
                     return None
                 parts.append(captured.words[register].to_bytes(8, "little"))
-            elif register - compiled.SECOND_FLOAT < len(captured.floats):
-                parts.append(pack("<d", captured.floats[register - compiled.SECOND_FLOAT]))
+            elif register - catalog.SECOND_FLOAT < len(captured.floats):
+                parts.append(pack("<d", captured.floats[register - catalog.SECOND_FLOAT]))
             else:
                 return None
         return b"".join(parts)
@@ -637,11 +633,11 @@ class ArgumentPlace:
         _, flags, content = captured.data.get(RESULT_ITEM, (0, DATA_NULL, b""))
         if flags & (DATA_NULL | DATA_UNREADABLE):
             return _MISSING, None
-        if self.place == compiled.PLACE_RESULT:
-            if self.index == compiled.SECOND_X87:
+        if self.place == catalog.PLACE_RESULT:
+            if self.index == catalog.SECOND_X87:
                 content = content[_X87_AT:]
             else:
-                at = [_RESULT_AT[each] for each in compiled.unpacked(self.index, self.size)]
+                at = [_RESULT_AT[each] for each in catalog.unpacked(self.index, self.size)]
                 content = b"".join(content[each : each + 8] for each in at)
         if len(content) < self.size:
             return _MISSING, None
@@ -658,10 +654,10 @@ class ArgumentPlace:
     def _led(
         self, content: bytes, limit: int, before: Captured, counted: tuple[int, ...]
     ) -> Shown | None:
-        if self.leads == compiled.LEADS_TO_SOCKET and len(content) >= 2:
+        if self.leads == catalog.LEADS_TO_SOCKET and len(content) >= 2:
             return show.socket_address(content, self._names, limit), None
         count = None if self._counter is None else self._counter.number(counted)
-        if self.leads == compiled.LEADS_TO_DESCRIPTORS and count is not None:
+        if self.leads == catalog.LEADS_TO_DESCRIPTORS and count is not None:
             return show.descriptor_set(content, count, self._names), None
         if self.target is None:
             return None
@@ -669,9 +665,9 @@ class ArgumentPlace:
             return show.values(content, self.target, self._names, count)
         if len(content) < self.target[1]:
             return None
-        if self.leads == compiled.LEADS_TO_STRUCT:
+        if self.leads == catalog.LEADS_TO_STRUCT:
             return show.record(content, self.target, self._names)[0], None
-        if self.leads == compiled.LEADS_TO_FIELDS:
+        if self.leads == catalog.LEADS_TO_FIELDS:
             name, _, number = self.target[3].partition(":")
             _, flags, text = before.data.get(int(number), (0, DATA_UNREADABLE, b""))
             only = None if flags else show.members_of(text)

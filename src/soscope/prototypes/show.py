@@ -7,7 +7,7 @@ from math import isfinite, ldexp
 from struct import pack, unpack_from
 
 from soscope.errors import FormatError
-from soscope.prototypes import compiled
+from soscope.prototypes import catalog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -311,13 +311,13 @@ class NamedTypes:
         self,
         enums: dict[str, dict[int, str]],
         flags: dict[str, list[tuple[int, int, str]]],
-        structs: compiled.Structs,
+        structs: catalog.Structs,
     ) -> None:
         self.enums = enums
         self.flags = flags
         self.structs = structs
         self.elements: int | None = None
-        self.showers: dict[compiled.Show, Callable[[int], Shown]] = {}
+        self.showers: dict[catalog.Show, Callable[[int], Shown]] = {}
         self._values: dict[str, int] = {}
 
     def values(self) -> dict[str, int]:
@@ -329,7 +329,7 @@ class NamedTypes:
                 self._values.update((name, value) for _, value, name in flags)
         return self._values
 
-    def shower(self, show: compiled.Show) -> Callable[[int], Shown]:
+    def shower(self, show: catalog.Show) -> Callable[[int], Shown]:
         """Return the function that prints a number of up to eight bytes."""
         shower = self.showers.get(show)
         if shower is None:
@@ -379,16 +379,16 @@ def single_number(value: float) -> str:
     return number(value)
 
 
-def scalar(show: compiled.Show, names: NamedTypes) -> Callable[[int], Shown]:
+def scalar(show: catalog.Show, names: NamedTypes) -> Callable[[int], Shown]:
     """Return the function that prints a number of up to eight bytes."""
     how, size, signed, detail = show
-    if how == compiled.SHOW_POINTER:
+    if how == catalog.SHOW_POINTER:
         return pointer
-    if how == compiled.SHOW_WORD:
+    if how == catalog.SHOW_WORD:
         return word
-    if how == compiled.SHOW_FLOAT:
+    if how == catalog.SHOW_FLOAT:
         return _float_bits(size)
-    if how == compiled.SHOW_SIGNALS:
+    if how == catalog.SHOW_SIGNALS:
         return lambda bits: (signal_set(bits, names.enums[detail]), bits)
     mask = (1 << 8 * size) - 1
     top = 1 << (8 * size - 1)
@@ -397,9 +397,9 @@ def scalar(show: compiled.Show, names: NamedTypes) -> Callable[[int], Shown]:
         bits &= mask
         return bits - mask - 1 if signed and bits & top else bits
 
-    if how == compiled.SHOW_STRUCT:
+    if how == catalog.SHOW_STRUCT:
         return lambda bits: (structure(bits.to_bytes(8, "little"), detail, names), None)
-    if how == compiled.SHOW_COMPLEX:
+    if how == catalog.SHOW_COMPLEX:
         return lambda bits: (_complex(bits.to_bytes(8, "little"), size), None)
     return _number_shower(how, read, mask, names.enums.get(detail), names.flags.get(detail))
 
@@ -411,7 +411,7 @@ def _number_shower(
     enum: dict[int, str] | None,
     flags: list[tuple[int, int, str]] | None,
 ) -> Callable[[int], Shown]:
-    if how == compiled.SHOW_ENUM and enum is not None:
+    if how == catalog.SHOW_ENUM and enum is not None:
         is_pointer = mask == _WORD
 
         def named(bits: int) -> Shown:
@@ -424,15 +424,15 @@ def _number_shower(
             return word(value) if is_pointer else (str(value), value)
 
         return named
-    if how in (compiled.SHOW_FLAGS, compiled.SHOW_OCTAL_FLAGS) and flags is not None:
-        octal = how == compiled.SHOW_OCTAL_FLAGS
+    if how in (catalog.SHOW_FLAGS, catalog.SHOW_OCTAL_FLAGS) and flags is not None:
+        octal = how == catalog.SHOW_OCTAL_FLAGS
         return lambda bits: (flag_text(bits & mask, flags, octal=octal), read(bits))
     texts: dict[str, Callable[[int], str]] = {
-        compiled.SHOW_OCTAL: lambda value: f"0{value:o}" if value else "0",
-        compiled.SHOW_HEX: lambda value: f"{value & mask:#x}" if value else "0",
-        compiled.SHOW_CHAR: char,
-        compiled.SHOW_WCHAR: wide_char,
-        compiled.SHOW_BOOL: lambda value: "true" if value else "false",
+        catalog.SHOW_OCTAL: lambda value: f"0{value:o}" if value else "0",
+        catalog.SHOW_HEX: lambda value: f"{value & mask:#x}" if value else "0",
+        catalog.SHOW_CHAR: char,
+        catalog.SHOW_WCHAR: wide_char,
+        catalog.SHOW_BOOL: lambda value: "true" if value else "false",
     }
     text = texts.get(how, str)
 
@@ -470,19 +470,19 @@ def structure(
         if when and not holds(when, data, at):
             hides = True
             continue
-        if field == compiled.MORE:
-            parts.append(compiled.MORE)
+        if field == catalog.MORE:
+            parts.append(catalog.MORE)
             continue
         text = _member(data, at + offset, show, names)
         is_array = not field
         parts.append(f"{field}={text}" if field else text)
     if hides and not parts:
-        parts.append(compiled.MORE)  # the members are not declared
+        parts.append(catalog.MORE)  # the members are not declared
     shown = ", ".join(parts)
     return f"[{shown}]" if is_array else f"{{{shown}}}"
 
 
-def holds(when: compiled.When, data: bytes | bytearray, at: int) -> bool:
+def holds(when: catalog.When, data: bytes | bytearray, at: int) -> bool:
     """Return whether the deciding members are in `data` and have one of their values."""
     for offset, size, operator, values in when:
         start = at + offset
@@ -498,28 +498,28 @@ def holds(when: compiled.When, data: bytes | bytearray, at: int) -> bool:
     return True
 
 
-def _member(data: bytes, at: int, show: compiled.Show, names: NamedTypes) -> str:
+def _member(data: bytes, at: int, show: catalog.Show, names: NamedTypes) -> str:
     how, size, _, detail = show
-    if how == compiled.SHOW_STRUCT and len(data) >= at + size:
+    if how == catalog.SHOW_STRUCT and len(data) >= at + size:
         return structure(data, detail, names, at)
     return record(data[at : at + size], show, names)[0]
 
 
-def record(data: bytes, show: compiled.Show, names: NamedTypes) -> Shown:
+def record(data: bytes, show: catalog.Show, names: NamedTypes) -> Shown:
     """Print the value of any type in `data`."""
     how, size, signed, detail = show
     if len(data) < size:
         return "?", None
-    if how == compiled.SHOW_STRUCT:
+    if how == catalog.SHOW_STRUCT:
         return structure(data, detail, names), None
-    if how == compiled.SHOW_LONG_DOUBLE:
+    if how == catalog.SHOW_LONG_DOUBLE:
         return long_double(*unpack_from("<QQ", data))
-    if how == compiled.SHOW_COMPLEX:
+    if how == catalog.SHOW_COMPLEX:
         return _complex(data, size), None
-    if how == compiled.SHOW_TEXT:
+    if how == catalog.SHOW_TEXT:
         text = data[:size].split(b"\0", 1)[0]
         return string(text, size), escaped_value(text)
-    if how == compiled.SHOW_BITS:
+    if how == catalog.SHOW_BITS:
         first, width, inner, named = detail.split(":", 3)
         value = int.from_bytes(data[:size], "little") >> int(first) & ((1 << int(width)) - 1)
         if signed and value >> (int(width) - 1):
@@ -538,7 +538,7 @@ def _complex(data: bytes, size: int) -> str:
     return f"{real}{sign}{imaginary}i"
 
 
-def values(data: bytes, show: compiled.Show, names: NamedTypes, count: int | None = None) -> Shown:
+def values(data: bytes, show: catalog.Show, names: NamedTypes, count: int | None = None) -> Shown:
     """Print the numbers in `data` in brackets; the value is that of a single number.
 
     `count` is the number of elements, of which only the first may be in `data`.
@@ -552,7 +552,7 @@ def values(data: bytes, show: compiled.Show, names: NamedTypes, count: int | Non
     value = shown[0][1] if len(shown) == 1 else None
     texts = [text for text, _ in shown]
     if count is not None and count > len(texts):
-        texts.append(compiled.MORE)
+        texts.append(catalog.MORE)
     if names.elements is not None and len(texts) > names.elements:
         texts[names.elements :] = ["..."]
     return f"[{', '.join(texts)}]", value
@@ -578,9 +578,9 @@ def descriptor_set(data: bytes, count: int, names: NamedTypes) -> str:
     known = min(max(count, 0), 8 * len(data))
     members = [str(number) for number in range(known) if bits >> number & 1]
     if names.elements is not None and len(members) > names.elements:
-        members[names.elements :] = [compiled.MORE]
+        members[names.elements :] = [catalog.MORE]
     elif known < count:
-        members.append(compiled.MORE)
+        members.append(catalog.MORE)
     return f"[{' '.join(members)}]"
 
 

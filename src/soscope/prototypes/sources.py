@@ -19,8 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
-    from soscope.prototypes.catalog import Prototypes
-    from soscope.prototypes.compiled import FunctionRow
+    from soscope.prototypes.catalog import FunctionRow, Prototypes
     from soscope.prototypes.ctype import Function
 
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from soscope.errors import FormatError, UsageError
-from soscope.prototypes import compiled
+from soscope.prototypes import catalog
 from soscope.prototypes.capture import CapturePrograms, Op
-from soscope.prototypes.compiled import TREATMENT_FAMILIES
+from soscope.prototypes.catalog import TREATMENT_FAMILIES
 from soscope.select.patterns import Automaton, compile_bre
 from soscope.wire import layout
 
@@ -256,7 +256,7 @@ class Failure:
 
 
 def failure_of(
-    name: str, of: compiled.FunctionRow, listed: Listed | None, enums: dict[str, dict[int, str]]
+    name: str, of: catalog.FunctionRow, listed: Listed | None, enums: dict[str, dict[int, str]]
 ) -> Failure | None:
     """Return how a function fails, by its row and its entry in failures.txt; None if not known."""
     _, _, _, _, result, rule, where, *_ = of
@@ -264,26 +264,26 @@ def failure_of(
     if result is None or (rule not in _VALUES and not value):
         return None
     enum = None
-    if where == compiled.ERRNO_NONE and result[3][0] == compiled.SHOW_ENUM:
+    if where == catalog.ERRNO_NONE and result[3][0] == catalog.SHOW_ENUM:
         enum = {number: known for number, known in enums[result[3][3]].items() if number}
-    if where == compiled.ERRNO_RESULT or enum is not None:
+    if where == catalog.ERRNO_RESULT or enum is not None:
         return Failure(name, None, errors, enum=enum)
     failure = Failure(name, _NAMED[value] if value else _VALUES[rule], errors, enum=None)
-    failure.sets_errno = where != compiled.ERRNO_NONE
+    failure.sets_errno = where != catalog.ERRNO_NONE
     return failure
 
 
-def result_kind(of: compiled.FunctionRow) -> str:
+def result_kind(of: catalog.FunctionRow) -> str:
     """Return the kind of a result that is not in an integer register, "" for all others."""
     result = of[4]
     if result is None:
         return ""
     how = result[3][0]
-    if how == compiled.SHOW_STRUCT:
+    if how == catalog.SHOW_STRUCT:
         return "struct"
-    if how == compiled.SHOW_COMPLEX:
+    if how == catalog.SHOW_COMPLEX:
         return "complex number"
-    return "float" if how in (compiled.SHOW_FLOAT, compiled.SHOW_LONG_DOUBLE) else ""
+    return "float" if how in (catalog.SHOW_FLOAT, catalog.SHOW_LONG_DOUBLE) else ""
 
 
 def errno_number(error: str) -> int:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.errors import FormatError
-from soscope.prototypes import compiled, ctype
+from soscope.prototypes import catalog, ctype
 from soscope.prototypes.cparser import NotConstantError, Tokens, value_of
 from soscope.prototypes.ctype import (
     ARRAY,
@@ -41,71 +41,71 @@ _MOST_ELEMENTS = 8  # elements of an array in a structure
 
 def how_shown(
     of: Type, words: dict[str, list[str]], sets: ConstantSets, structs: dict[str, Struct]
-) -> compiled.Show:
+) -> catalog.Show:
     """Return the format for a value of the type `of`. Raises FormatError."""
     if "ENUM" in words:
         if len(words["ENUM"]) > 1:
             raise FormatError("ENUM by another argument is for arguments alone")
-        return compiled.SHOW_ENUM, of.size, of.signed, set_named(words["ENUM"][0], sets.enums)
+        return catalog.SHOW_ENUM, of.size, of.signed, set_named(words["ENUM"][0], sets.enums)
     if "SIGNALS" in words:
-        return compiled.SHOW_SIGNALS, 8, False, "signal"
+        return catalog.SHOW_SIGNALS, 8, False, "signal"
     if "FLAGS" in words:
-        how = compiled.SHOW_OCTAL_FLAGS if "OCTAL" in words else compiled.SHOW_FLAGS
+        how = catalog.SHOW_OCTAL_FLAGS if "OCTAL" in words else catalog.SHOW_FLAGS
         return how, of.size, of.signed, set_named(words["FLAGS"][0], sets.flags)
     if of.kind == POINTER:
-        return compiled.SHOW_POINTER, 8, False, ""
+        return catalog.SHOW_POINTER, 8, False, ""
     if of.kind == FLOAT:
-        return compiled.SHOW_FLOAT, of.size, True, ""
+        return catalog.SHOW_FLOAT, of.size, True, ""
     if of.kind == LONG_DOUBLE:
-        return compiled.SHOW_LONG_DOUBLE, of.size, True, ""
+        return catalog.SHOW_LONG_DOUBLE, of.size, True, ""
     if of.kind == COMPLEX:
-        return compiled.SHOW_COMPLEX, of.size, True, ""
+        return catalog.SHOW_COMPLEX, of.size, True, ""
     if of.kind in (ARRAY, VECTOR) and of.target is not None:
         return _array(of, of.target, words, structs)
     if of.kind == STRUCT:
         if of.struct not in structs:
             raise FormatError(f"'{of.text}' is not in structs.h", field=of.text.split()[-1])
-        return compiled.SHOW_STRUCT, structs[of.struct].size, False, of.struct
-    how = compiled.SHOW_DECIMAL
+        return catalog.SHOW_STRUCT, structs[of.struct].size, False, of.struct
+    how = catalog.SHOW_DECIMAL
     if "OCTAL" in words:
-        how = compiled.SHOW_OCTAL
+        how = catalog.SHOW_OCTAL
     elif "HEX" in words:
-        how = compiled.SHOW_HEX
+        how = catalog.SHOW_HEX
     elif "BOOL" in words:
-        how = compiled.SHOW_BOOL
+        how = catalog.SHOW_BOOL
     elif "CHAR" in words or of.is_char:
         wide = of.text in ("wchar_t", "wint_t")
-        how = compiled.SHOW_WCHAR if wide else compiled.SHOW_CHAR
+        how = catalog.SHOW_WCHAR if wide else catalog.SHOW_CHAR
     return how, of.size, of.signed or "SIGNED" in words, ""
 
 
 def _array(
     of: Type, element: Type, words: dict[str, list[str]], structs: dict[str, Struct]
-) -> compiled.Show:
+) -> catalog.Show:
     if of.kind == ARRAY and element.is_char and not words:
-        return compiled.SHOW_TEXT, of.size, False, ""
+        return catalog.SHOW_TEXT, of.size, False, ""
     # it is printed as a structure whose fields have no names
     name = f"{element.text}[{of.count}] {of.kind} {' '.join(words)}"
     most = of.count if of.kind == VECTOR else min(of.count, _MOST_ELEMENTS)
     fields = [Field("", element, words, number * element.size) for number in range(most)]
     if of.count > most:
-        fields.append(Field(compiled.MORE, element, {}, 0))
+        fields.append(Field(catalog.MORE, element, {}, 0))
     structs[name] = Struct(name, fields, of.size, 1)
-    return compiled.SHOW_STRUCT, of.size, False, name
+    return catalog.SHOW_STRUCT, of.size, False, name
 
 
-def tables(structs: dict[str, Struct], sets: ConstantSets) -> compiled.Structs:
+def tables(structs: dict[str, Struct], sets: ConstantSets) -> catalog.Structs:
     """Return the formats of the fields of all structures. Raises FormatError.
 
     Arrays in them become structures of their own, also in `structs`.
     """
-    shown: compiled.Structs = {}
+    shown: catalog.Structs = {}
     while missing := structs.keys() - shown.keys():
         for name in sorted(missing):
             fields = structs[name].fields
             seen = [field for field in fields if "HIDDEN" not in field.words]
             if len(seen) < len(fields):
-                seen.append(Field(compiled.MORE, fields[0].type, {}, 0))
+                seen.append(Field(catalog.MORE, fields[0].type, {}, 0))
             shown[name] = tuple(
                 (field.name, field.offset, _field(field, sets, structs), _when(field, sets))
                 for field in seen
@@ -113,18 +113,18 @@ def tables(structs: dict[str, Struct], sets: ConstantSets) -> compiled.Structs:
     return shown
 
 
-def _field(field: Field, sets: ConstantSets, structs: dict[str, Struct]) -> compiled.Show:
+def _field(field: Field, sets: ConstantSets, structs: dict[str, Struct]) -> catalog.Show:
     how, size, signed, detail = how_shown(
         field.type, {**field.type.words, **field.words}, sets, structs
     )
     if field.bits is not None:
         first, width = field.bits
         detail = f"{first}:{width}:{how}:{detail}"
-        how = compiled.SHOW_BITS
+        how = catalog.SHOW_BITS
     return how, size, signed, detail
 
 
-def _when(field: Field, sets: ConstantSets) -> compiled.When:
+def _when(field: Field, sets: ConstantSets) -> catalog.When:
     """Return the conditions under which a field is printed; unknown ones count as true."""
     return tuple(
         (each.tag[0], each.tag[1].size, each.decision.operator, _values(each.decision, sets))

@@ -9,19 +9,19 @@ from soscope.binfmt.elf.reader import Encoding
 from soscope.control.breakpoints.layouts import Planner, Relaying, kinds_of
 from soscope.control.breakpoints.values import Led, PassedArguments
 from soscope.entry.remote.isa import layouts
-from soscope.prototypes import compiled
+from soscope.prototypes import catalog
 
-_INT: compiled.Show = (compiled.SHOW_DECIMAL, 4, True, "")
-_LONG: compiled.Show = (compiled.SHOW_DECIMAL, 8, True, "")
-_POINTER: compiled.Show = (compiled.SHOW_POINTER, 8, False, "")
-STRUCTS: compiled.Structs = {
+_INT: catalog.Show = (catalog.SHOW_DECIMAL, 4, True, "")
+_LONG: catalog.Show = (catalog.SHOW_DECIMAL, 8, True, "")
+_POINTER: catalog.Show = (catalog.SHOW_POINTER, 8, False, "")
+STRUCTS: catalog.Structs = {
     "timespec": (("tv_sec", 0, _LONG, ()), ("tv_nsec", 8, _LONG, ())),
     "own": (("p", 0, _POINTER, ()), ("n", 8, _INT, ())),
     "long": (("p", 0, _POINTER, ()), ("n", 8, _LONG, ())),
     "either": (("n", 0, _INT, ()), ("p", 0, _POINTER, ())),
-    "number": (("f", 0, (compiled.SHOW_FLOAT, 4, True, ""), ()), ("n", 0, _INT, ())),
-    "wide": (("d", 0, (compiled.SHOW_FLOAT, 8, True, ""), ()), ("n", 0, _INT, ())),
-    "apart": (("d", 0, (compiled.SHOW_FLOAT, 8, True, ""), ()), ("p", 0, _POINTER, ())),
+    "number": (("f", 0, (catalog.SHOW_FLOAT, 4, True, ""), ()), ("n", 0, _INT, ())),
+    "wide": (("d", 0, (catalog.SHOW_FLOAT, 8, True, ""), ()), ("n", 0, _INT, ())),
+    "apart": (("d", 0, (catalog.SHOW_FLOAT, 8, True, ""), ()), ("p", 0, _POINTER, ())),
     "chosen": (
         ("kind", 0, _INT, ()),
         ("n", 8, _INT, ((0, 4, "==", (1,)),)),
@@ -30,16 +30,16 @@ STRUCTS: compiled.Structs = {
 }
 
 
-def _led(of: str, leads: str, show: compiled.Show) -> compiled.ArgumentRow:
-    return of, compiled.PLACE_INT, 0, _POINTER, leads, show, 0, None, False, "a"
+def _led(of: str, leads: str, show: catalog.Show) -> catalog.ArgumentRow:
+    return of, catalog.PLACE_INT, 0, _POINTER, leads, show, 0, None, False, "a"
 
 
-def _struct(name: str, size: int = 16) -> compiled.ArgumentRow:
-    show = (compiled.SHOW_STRUCT, size, False, name)
-    return _led(f"struct {name} *", compiled.LEADS_TO_STRUCT, show)
+def _struct(name: str, size: int = 16) -> catalog.ArgumentRow:
+    show = (catalog.SHOW_STRUCT, size, False, name)
+    return _led(f"struct {name} *", catalog.LEADS_TO_STRUCT, show)
 
 
-def _plan(of: compiled.ArgumentRow, bits: int, order: str, machine: str = "") -> Relaying | None:
+def _plan(of: catalog.ArgumentRow, bits: int, order: str, machine: str = "") -> Relaying | None:
     planner = Planner(
         Encoding(bits, order), layouts.read(machine), frozenset(("timespec",)), most_aligned=8
     )
@@ -47,8 +47,8 @@ def _plan(of: compiled.ArgumentRow, bits: int, order: str, machine: str = "") ->
 
 
 def test_words_become_as_wide_as_those_of_x86_64() -> None:
-    long = _led("long *", compiled.LEADS_TO_VALUES, _LONG)
-    wide = _led("long long *", compiled.LEADS_TO_VALUES, _LONG)
+    long = _led("long *", catalog.LEADS_TO_VALUES, _LONG)
+    wide = _led("long long *", catalog.LEADS_TO_VALUES, _LONG)
     plan = _plan(long, 32, ">")
     assert plan is not None
     assert (plan.reads(16), plan.turned(struct.pack(">ll", -2, 3))) == (
@@ -89,9 +89,9 @@ def test_fields_are_taken_that_others_choose() -> None:
 
 
 def test_an_argument_may_decide_what_another_leads_to() -> None:
-    decider: compiled.ArgumentRow = (
+    decider: catalog.ArgumentRow = (
         "int",
-        compiled.PLACE_INT,
+        catalog.PLACE_INT,
         0,
         _INT,
         "",
@@ -102,7 +102,7 @@ def test_an_argument_may_decide_what_another_leads_to() -> None:
         "how",
     )
     fixed = (decider, _struct("long"))
-    function: compiled.FunctionRow = (
+    function: catalog.FunctionRow = (
         *("f", fixed, (), "", None, 0, ""),
         *(((1, ((0, "==", (-3,)),), _struct("timespec")),), "", ""),
     )
@@ -148,8 +148,8 @@ def test_fields_in_one_place_are_all_as_x86_64_has_them_or_none_is() -> None:
 
 
 def test_what_is_passed_in_a_way_that_is_not_known_has_no_kind() -> None:
-    union: compiled.ArgumentRow = (
-        *("union u", compiled.PLACE_INT, 0, (compiled.SHOW_STRUCT, 8, False, "either")),
+    union: catalog.ArgumentRow = (
+        *("union u", catalog.PLACE_INT, 0, (catalog.SHOW_STRUCT, 8, False, "either")),
         *("", None, 0, None, False, "u"),
     )
     assert kinds_of((union,), lambda _: None) is None

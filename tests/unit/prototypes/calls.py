@@ -8,7 +8,7 @@ from pathlib import Path
 from soscope.model.call import DATA_BYTES, DATA_STRING, ENDED_RETURN, NOTHING, Captured, Exit
 from soscope.model.image import TracedSlot
 from soscope.prototypes.capture import CapturePrograms
-from soscope.prototypes.compiled import Structs
+from soscope.prototypes.catalog import Structs
 from soscope.prototypes.describe import Description
 from soscope.prototypes.parser import Declarations
 from soscope.prototypes.printer import Printer

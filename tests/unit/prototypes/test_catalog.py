@@ -15,7 +15,7 @@ import pytest
 
 from soscope.errors import FormatError
 from soscope.model.call import DATA_BYTES
-from soscope.prototypes import build, catalog, compiled, load
+from soscope.prototypes import build, catalog, load
 from soscope.prototypes.show import ConstantSets, flag_text, number_of
 from soscope.prototypes.table import ERRNOS, Special
 from soscope.wire import layout
@@ -53,7 +53,7 @@ def test_a_file_that_is_none_is_refused(content: bytes, tmp_path: Path, damage: 
     damaged = {"empty": b"", "cut": content[:-1], "other": b"x" + content[1:]}
     if damage != "missing":
         path.write_bytes(damaged[damage])
-    assert compiled.opened(str(path)) is None
+    assert catalog.opened(str(path)) is None
     with pytest.raises(FormatError, match=r"prototypes\.bin: no compiled prototypes"):
         load(str(path))
 
@@ -289,7 +289,7 @@ def test_every_declared_argument_has_a_name() -> None:
     for function in known.names():
         of = known.row(function)
         assert of is not None
-        fixed, tails = compiled.argument_names(of)
+        fixed, tails = catalog.argument_names(of)
         assert all((*fixed, *(name for tail in tails for name in tail))), of[-2]
 
 

@@ -8,7 +8,7 @@ from struct import pack, unpack
 import pytest
 
 from soscope.errors import FormatError
-from soscope.prototypes import compiled
+from soscope.prototypes import catalog
 from soscope.prototypes.capture import Op, first_of, without_ranges
 from soscope.wire import layout
 from tests.unit.prototypes.calls import programs
@@ -41,7 +41,7 @@ def kept(ops: list[Op], *words: int) -> list[int]:
 
 
 def test_the_first_that_holds_is_kept_or_what_there_is_otherwise() -> None:
-    choices: list[tuple[compiled.Conditions, list[Op]]] = [
+    choices: list[tuple[catalog.Conditions, list[Op]]] = [
         (((1, "==", (5, 6, 7, 9, -1)),), [op(1)]),
         (((1, "==", (8,)),), []),
         (((0, "&", (4, 16)), (1, "==", (10,))), [op(2), op(3)]),
@@ -64,8 +64,8 @@ def test_a_long_is_compared_whole() -> None:
 
 
 def test_nothing_is_run_for_what_leads_nowhere() -> None:
-    first: compiled.Conditions = ((1, "==", (1, 2)),)
-    other: compiled.Conditions = ((1, "==", (3,)),)
+    first: catalog.Conditions = ((1, "==", (1, 2)),)
+    other: catalog.Conditions = ((1, "==", (3,)),)
     assert first_of([(first, []), (other, [])], [], REGISTERS) == []
     # those of another value need not be told apart
     ops = first_of([(first, []), (other, [op(1)])], [], REGISTERS)

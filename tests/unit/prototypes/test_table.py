@@ -6,8 +6,7 @@ from __future__ import annotations
 import pytest
 
 from soscope.prototypes import load, table
-from soscope.prototypes.catalog import Prototypes
-from soscope.prototypes.compiled import TREATMENT_FAMILIES
+from soscope.prototypes.catalog import TREATMENT_FAMILIES, Prototypes
 from soscope.select.patterns import Automaton, compile_glob, pack_patterns
 from soscope.wire import layout
 

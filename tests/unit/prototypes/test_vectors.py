@@ -6,15 +6,15 @@ from __future__ import annotations
 import pytest
 
 from soscope.errors import FormatError
-from soscope.prototypes import compiled
+from soscope.prototypes import catalog
 from soscope.wire import layout
 from tests.unit.prototypes.calls import describe, programs
 
 INT, FLOAT, STACK, VECTOR = (
-    compiled.PLACE_INT,
-    compiled.PLACE_FLOAT,
-    compiled.PLACE_STACK,
-    compiled.PLACE_VECTOR,
+    catalog.PLACE_INT,
+    catalog.PLACE_FLOAT,
+    catalog.PLACE_STACK,
+    catalog.PLACE_VECTOR,
 )
 FOUR = "typedef float four __attribute__((vector_size(16)));"
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 from soscope.prototypes import load
-from soscope.prototypes.compiled import TREATMENT_FAMILIES
+from soscope.prototypes.catalog import TREATMENT_FAMILIES
 from soscope.select.patterns import Automaton, compile_bre
 from soscope.wire import layout
 from soscope.wire.plan import renumber_patterns

@@ -34,7 +34,7 @@ from soscope.model.call import (
     DATA_WORDS,
     RESULT_ITEM,
 )
-from soscope.prototypes import compiled, formats
+from soscope.prototypes import catalog, formats
 from soscope.wire import layout
 from soscope.wire.functions import KnownFunction
 from soscope.wire.recorder import Item
@@ -109,7 +109,7 @@ class Capturer:
         reader = values.Reader(self._stub, self._memory, self._convention, sp)
         taken = reader.taken
         hidden = reader.hidden() if self._has_hidden(result) else 0
-        if isinstance(result, PassedRecord) and result.place == compiled.PLACE_MEMORY:
+        if isinstance(result, PassedRecord) and result.place == catalog.PLACE_MEMORY:
             taken.word(hidden)
         reader.take(kinds)
         for number, name in flags.items():
@@ -182,7 +182,7 @@ class Capturer:
         """Return the result of a call as a word of 64 bits."""
         if isinstance(kind, PassedRecord):
             turned = kind.plan.turned(self._record(kind, kept))
-            return int.from_bytes(turned[:8], "little") if kind.place == compiled.PLACE_INT else 0
+            return int.from_bytes(turned[:8], "little") if kind.place == catalog.PLACE_INT else 0
         convention, bits = self._convention, self._memory.coding.bits
         result = self._stub.get(convention.result)
         if kind == WIDE and convention.result_upper:

@@ -15,7 +15,7 @@ from soscope.entry.remote.convention import (
     COMPLEX_WORDS,
     Convention,
 )
-from soscope.prototypes import compiled, describe, formats
+from soscope.prototypes import catalog, describe, formats
 from soscope.prototypes.describe import Leaf, is_whole, leaves_of
 from soscope.prototypes.describe import is_wide as is_wide_type
 from soscope.prototypes.show import holds
@@ -79,10 +79,10 @@ AS_HERE = Constants({}, {})
 _HALF, _SIGNAL_WORDS = 4, 8  # bytes
 _SIGNALS = (1 << 8 * _SIGNAL_WORDS) - 1
 _FAMILY = 2  # bytes of a socket address in the machine's byte order
-_PLAIN = frozenset((compiled.LEADS_NOWHERE, compiled.LEADS_TO_STRING, compiled.LEADS_TO_BYTES))
+_PLAIN = frozenset((catalog.LEADS_NOWHERE, catalog.LEADS_TO_STRING, catalog.LEADS_TO_BYTES))
 _ALIKE = _PLAIN | {
-    compiled.LEADS_TO_WIDE,
-    compiled.LEADS_TO_STRING_AT,
+    catalog.LEADS_TO_WIDE,
+    catalog.LEADS_TO_STRING_AT,
 }  # read by the machine's own rules
 
 
@@ -140,42 +140,42 @@ class Planner:
         self._most_aligned = most_aligned
         self._order: Order = "little" if coding.order == "<" else "big"
 
-    def plan(self, of: compiled.ArgumentRow, structs: compiled.Structs) -> Relaying | None:
+    def plan(self, of: catalog.ArgumentRow, structs: catalog.Structs) -> Relaying | None:
         """Return the plan for the memory that an argument points to, None if it is not known."""
         leads, show = of[4], of[5]
         if leads in _ALIKE:
             return AS_IT_IS
-        if leads == compiled.LEADS_TO_SOCKET:
+        if leads == catalog.LEADS_TO_SOCKET:
             return AS_IT_IS if self._order == "little" else Relaying(0, 0, _socket)
-        if leads == compiled.LEADS_TO_DESCRIPTORS:
+        if leads == catalog.LEADS_TO_DESCRIPTORS:
             size = self._coding.bits // 8
             return Relaying(
                 size, size, lambda data: data if self._order == "little" else data[::-1]
             )
         if show is None:
             return None
-        if leads == compiled.LEADS_TO_FIELDS:
+        if leads == catalog.LEADS_TO_FIELDS:
             return self.structure(show[3].partition(":")[0], show[1], structs)
-        if show[0] == compiled.SHOW_STRUCT:
+        if show[0] == catalog.SHOW_STRUCT:
             return self.structure(show[3], show[1], structs)
         return self._number(of[0], show)
 
-    def _number(self, of: str, show: compiled.Show) -> Relaying | None:
+    def _number(self, of: str, show: catalog.Show) -> Relaying | None:
         how, size, _, _ = show
-        if how == compiled.SHOW_SIGNALS:
+        if how == catalog.SHOW_SIGNALS:
             return Relaying(_SIGNAL_WORDS, _SIGNAL_WORDS, self._signals)
         if how in (
-            compiled.SHOW_LONG_DOUBLE,
-            compiled.SHOW_COMPLEX,
-            compiled.SHOW_BITS,
-            compiled.SHOW_TEXT,
+            catalog.SHOW_LONG_DOUBLE,
+            catalog.SHOW_COMPLEX,
+            catalog.SHOW_BITS,
+            catalog.SHOW_TEXT,
         ):
             return None
         there = size
         if (
             size == 8
             and self._coding.bits == 32
-            and how != compiled.SHOW_FLOAT
+            and how != catalog.SHOW_FLOAT
             and not is_wide_type(of)
         ):
             there = _HALF
@@ -191,7 +191,7 @@ class Planner:
             size, size, lambda data: b"".join(data[at : at + each][::-1] for at in starts)
         )
 
-    def _integer(self, data: bytes, *, show: compiled.Show) -> bytes:
+    def _integer(self, data: bytes, *, show: catalog.Show) -> bytes:
         _, size, is_signed, name = show
         value = int.from_bytes(data, self._order, signed=is_signed)
         if self._constants.has(name):
@@ -253,14 +253,14 @@ class Planner:
         for leaf in leaves:
             how, size, _, _ = leaf.show
             if size > _HALF and how not in (
-                compiled.SHOW_FLOAT,
-                compiled.SHOW_POINTER,
-                compiled.SHOW_TEXT,
+                catalog.SHOW_FLOAT,
+                catalog.SHOW_POINTER,
+                catalog.SHOW_TEXT,
             ):
                 return None
-            there = _HALF if how == compiled.SHOW_POINTER else size
-            aligned = 1 if how == compiled.SHOW_TEXT else size
-            aligned_there = 1 if how == compiled.SHOW_TEXT else min(there, self._most_aligned)
+            there = _HALF if how == catalog.SHOW_POINTER else size
+            aligned = 1 if how == catalog.SHOW_TEXT else size
+            aligned_there = 1 if how == catalog.SHOW_TEXT else min(there, self._most_aligned)
             end += -end % aligned
             end_there += -end_there % aligned_there
             if end != leaf.at:
@@ -272,7 +272,7 @@ class Planner:
             return None
         return end_there + -end_there % (all_aligned or 1), tuple(places)
 
-    def structure(self, name: str, here: int, structs: compiled.Structs) -> Relaying | None:
+    def structure(self, name: str, here: int, structs: catalog.Structs) -> Relaying | None:
         """Return the plan for a structure of `here` bytes on x86-64, None if it is not known."""
         leaves = leaves_of(name, structs)
         if leaves is None:
@@ -322,9 +322,9 @@ class Planner:
                 continue
             how, wanted, _, _ = leaf.show
             piece = data[at : at + size]
-            if how == compiled.SHOW_TEXT:
+            if how == catalog.SHOW_TEXT:
                 piece = piece[:wanted]
-            elif how == compiled.SHOW_SIGNALS:
+            elif how == catalog.SHOW_SIGNALS:
                 piece = self._signals(piece[:_SIGNAL_WORDS])
             else:
                 piece = self._integer(piece, show=leaf.show)
@@ -345,8 +345,8 @@ _MIXED = 2  # fields that RISC-V passes separately
 _RESULT_AT = {
     0: 0,
     1: 8,
-    compiled.SECOND_FLOAT: 16,
-    compiled.SECOND_FLOAT + 1: 24,
+    catalog.SECOND_FLOAT: 16,
+    catalog.SECOND_FLOAT + 1: 24,
 }  # offsets in OP_RESULT
 _ANY = -1
 _COMPLEX = (8, 16)  # bytes; complex long doubles have other sizes
@@ -389,7 +389,7 @@ class PassedRecord:
 
     def __init__(
         self,
-        of: compiled.ArgumentRow,
+        of: catalog.ArgumentRow,
         plan: Relaying,
         numbers: list[Number],
         convention: Convention,
@@ -403,8 +403,8 @@ class PassedRecord:
         self.alignment = max(number.size for number in numbers)
         self.place = of[1]
         self.places: list[int] = []
-        if self.place in (compiled.PLACE_REGISTERS, compiled.PLACE_RESULT):
-            self.places = compiled.unpacked(of[2], plan.here)
+        if self.place in (catalog.PLACE_REGISTERS, catalog.PLACE_RESULT):
+            self.places = catalog.unpacked(of[2], plan.here)
         rules = convention.records
         may_be_apart = not is_union or rules.has_unions
         self.is_apart = may_be_apart and self._is_apart(rules.numbers, is_mixed=rules.is_mixed)
@@ -428,7 +428,7 @@ class PassedRecord:
     def as_kept(self, data: bytes) -> bytes:
         """Return the bytes of OP_RESULT, x86-64's registers, from the bytes of a result."""
         turned = self.plan.turned(data)
-        if self.place == compiled.PLACE_MEMORY:
+        if self.place == catalog.PLACE_MEMORY:
             return turned
         kept = bytearray(4 * _EIGHT)
         for number, code in enumerate(self.places):
@@ -443,12 +443,12 @@ class PassedComplex(PassedRecord):
 
     __slots__ = ()
 
-    def __init__(self, of: compiled.ArgumentRow, plan: Relaying, convention: Convention) -> None:
+    def __init__(self, of: catalog.ArgumentRow, plan: Relaying, convention: Convention) -> None:
         half = of[3][1] // 2
         numbers = [Number(at, half, is_float=True) for at in (0, half)]
         super().__init__(of, plan, numbers, convention)
-        if of[1] == compiled.PLACE_FLOAT:
-            self.places = [compiled.SECOND_FLOAT]
+        if of[1] == catalog.PLACE_FLOAT:
+            self.places = [catalog.SECOND_FLOAT]
         how = convention.complex
         if how == COMPLEX_RECORD:
             return
@@ -469,43 +469,43 @@ class ClassedRecord(PassedRecord):
 
     __slots__ = ("index",)
 
-    def __init__(self, of: compiled.ArgumentRow, size: int) -> None:
+    def __init__(self, of: catalog.ArgumentRow, size: int) -> None:
         self.plan = AS_IT_IS
         self.size = size
         self.numbers = []
         self.alignment = _EIGHT
         self.is_apart = self.is_by_address = self.is_split = self.returns_apart = False
         self.place, self.index = of[1], of[2]
-        self.has_hidden = self.place == compiled.PLACE_MEMORY
+        self.has_hidden = self.place == catalog.PLACE_MEMORY
         self.places = []
-        if self.place == compiled.PLACE_INT:
+        if self.place == catalog.PLACE_INT:
             self.places = [self.index]
-        elif self.place in (compiled.PLACE_REGISTERS, compiled.PLACE_RESULT):
-            self.places = compiled.unpacked(self.index, size)
+        elif self.place in (catalog.PLACE_REGISTERS, catalog.PLACE_RESULT):
+            self.places = catalog.unpacked(self.index, size)
 
 
-def _classed(of: compiled.ArgumentRow) -> ClassedRecord | None:
+def _classed(of: catalog.ArgumentRow) -> ClassedRecord | None:
     """Return how x86-64 passes a value, None if x87 registers are involved."""
     made = ClassedRecord(of, of[3][1])
-    is_there = made.places or made.place in (compiled.PLACE_STACK, compiled.PLACE_MEMORY)
-    return None if compiled.SECOND_X87 in made.places or not is_there else made
+    is_there = made.places or made.place in (catalog.PLACE_STACK, catalog.PLACE_MEMORY)
+    return None if catalog.SECOND_X87 in made.places or not is_there else made
 
 
 def record_of(
-    of: compiled.ArgumentRow, planner: Planner, structs: compiled.Structs, convention: Convention
+    of: catalog.ArgumentRow, planner: Planner, structs: catalog.Structs, convention: Convention
 ) -> PassedRecord | None:
     """Return how a structure or complex number is passed or returned, None if it is not known."""
     how, here, _, name = of[3]
     if convention.records.by_class:
         return _classed(of)
-    if how == compiled.SHOW_COMPLEX:
+    if how == catalog.SHOW_COMPLEX:
         if convention.complex == COMPLEX_UNKNOWN or here not in _COMPLEX:
             return None
         return PassedComplex(of, planner.numbers(here, 2), convention)
     leaves = leaves_of(name, structs)
     if not leaves or not is_whole(name, structs):
         return None
-    if any(leaf.show[0] in (compiled.SHOW_TEXT, compiled.SHOW_SIGNALS) for leaf in leaves):
+    if any(leaf.show[0] in (catalog.SHOW_TEXT, catalog.SHOW_SIGNALS) for leaf in leaves):
         return None
     places = planner.places(name, here, leaves)
     plan = planner.structure(name, here, structs)
@@ -514,7 +514,7 @@ def record_of(
     numbers: dict[int, Number] = {}
     is_union = False
     for leaf, (at, size) in zip(leaves, places[1], strict=True):
-        is_float = leaf.show[0] == compiled.SHOW_FLOAT
+        is_float = leaf.show[0] == catalog.SHOW_FLOAT
         is_union |= any(
             at < each.at + each.size and each.at < at + size for each in numbers.values()
         )
@@ -541,45 +541,45 @@ WORD, SIGNED, WIDE, DOUBLE, SINGLE, LONGEST = (
     "single",
     "long double",
 )
-_SIMPLE = (compiled.PLACE_INT, compiled.PLACE_FLOAT, compiled.PLACE_STACK)
+_SIMPLE = (catalog.PLACE_INT, catalog.PLACE_FLOAT, catalog.PLACE_STACK)
 _WIDE_NUMBERS = (b"ll", b"q", b"L", b"j")  # modifiers for 64 bits on any machine
 _CONVERSION = re.compile(rb"%[-+ #0'I]*(\*|\d+)?(?:\.(\*|\d*))?(hh|h|ll|l|q|L|j|z|Z|t)?([a-zA-Z%])")
 
 
 def kinds_of(
-    arguments: tuple[compiled.ArgumentRow, ...],
-    record_of: Callable[[compiled.ArgumentRow], PassedRecord | None],
+    arguments: tuple[catalog.ArgumentRow, ...],
+    record_of: Callable[[catalog.ArgumentRow], PassedRecord | None],
 ) -> list[Kind] | None:
     """Return the kinds of arguments, or None if one is passed in an unknown way."""
     kinds: list[Kind] = []
     for argument in arguments:
         place, (how, size, _, _) = argument[1], argument[3]
-        if how == compiled.SHOW_LONG_DOUBLE:
+        if how == catalog.SHOW_LONG_DOUBLE:
             kinds.append(LONGEST)
-        elif how in (compiled.SHOW_STRUCT, compiled.SHOW_COMPLEX):
+        elif how in (catalog.SHOW_STRUCT, catalog.SHOW_COMPLEX):
             record = record_of(argument)
             if record is None:
                 return None
             kinds.append(record)
         elif place not in _SIMPLE or size > _EIGHT:
             return None
-        elif how == compiled.SHOW_FLOAT or place == compiled.PLACE_FLOAT:
+        elif how == catalog.SHOW_FLOAT or place == catalog.PLACE_FLOAT:
             kinds.append(SINGLE if size == _EIGHT // 2 else DOUBLE)
         else:
             kinds.append(kind_of_word(argument))
     return kinds
 
 
-def kind_of_result(result: compiled.ArgumentRow) -> str:
+def kind_of_result(result: catalog.ArgumentRow) -> str:
     """Return the kind of a result. It is WORD if no register holds the whole result."""
-    if result[3][0] == compiled.SHOW_LONG_DOUBLE:
+    if result[3][0] == catalog.SHOW_LONG_DOUBLE:
         return LONGEST
-    if result[1] == compiled.PLACE_FLOAT:
+    if result[1] == catalog.PLACE_FLOAT:
         return SINGLE if result[3][1] == _EIGHT // 2 else DOUBLE
-    return kind_of_word(result) if result[1] == compiled.PLACE_INT else WORD
+    return kind_of_word(result) if result[1] == catalog.PLACE_INT else WORD
 
 
-def kind_of_word(argument: compiled.ArgumentRow) -> str:
+def kind_of_word(argument: catalog.ArgumentRow) -> str:
     """Return WORD, SIGNED or WIDE for an integer or a pointer."""
     _, size, is_signed, _ = argument[3]
     if size == _EIGHT and not argument[0].endswith("*"):
@@ -604,9 +604,9 @@ def kinds_of_format(taken: list[formats.Taken], text: bytes) -> list[Kind]:
         wide = [False] * len(taken)
     kinds: list[Kind] = []
     for is_wide, (_, (how, size, is_signed, _), *_) in zip(wide, taken, strict=True):
-        if how == compiled.SHOW_LONG_DOUBLE:
+        if how == catalog.SHOW_LONG_DOUBLE:
             kinds.append(LONGEST)
-        elif how == compiled.SHOW_FLOAT:
+        elif how == catalog.SHOW_FLOAT:
             kinds.append(DOUBLE)
         elif is_wide:
             kinds.append(WIDE)

@@ -31,7 +31,7 @@ from soscope.entry.remote.convention import (
 from soscope.model.call import RESULT_ITEM
 from soscope.proc import maps
 from soscope.proc.memory import ProcessMemory
-from soscope.prototypes import compiled
+from soscope.prototypes import catalog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -475,7 +475,7 @@ class Reader:
     def _by_class(self, of: ClassedRecord) -> None:
         """Read a structure from the place that x86-64's classes give it."""
         for place in of.places:
-            if place >= compiled.SECOND_FLOAT:
+            if place >= catalog.SECOND_FLOAT:
                 self.taken.floats.append(self._number(is_single=False))
             else:
                 self.taken.words.append(self._word())
@@ -542,10 +542,10 @@ class Reader:
         ]
         for number, piece in enumerate(pieces):
             word = int.from_bytes(piece, "little")
-            is_float = of.place == compiled.PLACE_FLOAT or (
-                of.place == compiled.PLACE_REGISTERS and of.places[number] >= compiled.SECOND_FLOAT
+            is_float = of.place == catalog.PLACE_FLOAT or (
+                of.place == catalog.PLACE_REGISTERS and of.places[number] >= catalog.SECOND_FLOAT
             )
-            if of.place == compiled.PLACE_STACK:
+            if of.place == catalog.PLACE_STACK:
                 self.taken.stack.append(word)
             elif is_float:
                 self.taken.floats.append(piece)
@@ -649,7 +649,7 @@ def extended(word: int, bits: int) -> int:
 
 # Choose how the memory behind a function's pointer arguments is converted.
 
-_Choice = tuple[compiled.Conditions, Relaying | None]
+_Choice = tuple[catalog.Conditions, Relaying | None]
 
 
 class Led:
@@ -659,16 +659,16 @@ class Led:
 
     def __init__(
         self,
-        declared: compiled.FunctionRow | None,
+        declared: catalog.FunctionRow | None,
         planner: Planner | None,
-        structs: compiled.Structs,
+        structs: catalog.Structs,
     ) -> None:
         self._choices: dict[int, list[_Choice]] = {}
         self._deciders: dict[int, tuple[int, int]] = {}  # index of the argument's word, and a mask
         if declared is None or planner is None:
             return
         fixed = declared[1]
-        rows: list[tuple[int, compiled.Conditions, compiled.ArgumentRow]] = list(declared[7])
+        rows: list[tuple[int, catalog.Conditions, catalog.ArgumentRow]] = list(declared[7])
         for conditions, tail in declared[2]:
             rows += [(item, conditions, each) for item, each in enumerate(tail, len(fixed))]
         rows += [(item, (), each) for item, each in enumerate(fixed)]
@@ -678,7 +678,7 @@ class Led:
             choice = conditions, planner.plan(each, structs)
             self._choices.setdefault(item, []).append(choice)
         for number, argument in enumerate(fixed):
-            if argument[1] == compiled.PLACE_INT:
+            if argument[1] == catalog.PLACE_INT:
                 self._deciders[number] = argument[2], (1 << 8 * argument[3][1]) - 1
 
     def plan(self, item: int, taken: PassedArguments) -> Relaying | None:
@@ -743,8 +743,8 @@ def record_result(
 def _of_registers(stub: StoppedThread, of: ClassedRecord) -> bytes:
     data = b""
     for place in of.places:
-        if place >= compiled.SECOND_FLOAT:
-            data += stub.get_bytes(f"xmm{place - compiled.SECOND_FLOAT}")[:_EIGHT]
+        if place >= catalog.SECOND_FLOAT:
+            data += stub.get_bytes(f"xmm{place - catalog.SECOND_FLOAT}")[:_EIGHT]
         else:
             data += stub.get(("rax", "rdx")[place]).to_bytes(_EIGHT, "little")
     return data

@@ -20,7 +20,7 @@ from soscope.entry.remote.isa import layouts as glibc_layouts
 from soscope.entry.remote.stub import RemoteStub
 from soscope.live.names.staticnames import ImageNames
 from soscope.model.arch import Arch
-from soscope.prototypes import compiled
+from soscope.prototypes import catalog
 from soscope.prototypes.catalog import Prototypes
 from soscope.select import filter as selection
 from soscope.wire import layout
@@ -170,31 +170,31 @@ class Wanted:
             )
             declared = declared or self._prototypes.row(slot.symbol)
         if declared is None:
-            return Treatment(function, _SIX, compiled.TAIL_NONE, is_alone=is_alone)
+            return Treatment(function, _SIX, catalog.TAIL_NONE, is_alone=is_alone)
         arguments = declared[1]
         longest = max((each for _, each in declared[2]), key=len, default=())
         structs = self._prototypes.structures(declared[0])
 
-        def record_of(of: compiled.ArgumentRow) -> PassedRecord | None:
+        def record_of(of: catalog.ArgumentRow) -> PassedRecord | None:
             return layouts.record_of(of, self._plans(), structs, self._convention)
 
         passed = layouts.kinds_of((*arguments, *longest), record_of)
         result: layouts.Kind | None = layouts.WORD
         if declared[4] is not None:
-            is_record = declared[4][3][0] in (compiled.SHOW_STRUCT, compiled.SHOW_COMPLEX)
+            is_record = declared[4][3][0] in (catalog.SHOW_STRUCT, catalog.SHOW_COMPLEX)
             result = record_of(declared[4]) if is_record else layouts.kind_of_result(declared[4])
         if result == layouts.LONGEST and self._convention.has_unnamed_x87:
             result = None
         if passed is None or result is None:  # the places of the other arguments are not known
-            return Treatment(_undeclared(function), _SIX, compiled.TAIL_NONE, is_alone=is_alone)
-        if declared[3].startswith(compiled.TAIL_WORDS):
+            return Treatment(_undeclared(function), _SIX, catalog.TAIL_NONE, is_alone=is_alone)
+        if declared[3].startswith(catalog.TAIL_WORDS):
             passed = passed + _SIX[len(passed) :]
         treatment = Treatment(function, passed, declared[3], is_alone=is_alone)
         treatment.result = result
         treatment.led = Led(declared, self._plans(), structs)
         for argument in arguments:
             name = argument[3][3]
-            if self._constants.has(name) and argument[1] == compiled.PLACE_INT:
+            if self._constants.has(name) and argument[1] == catalog.PLACE_INT:
                 treatment.flags[argument[2]] = name
         return treatment
 

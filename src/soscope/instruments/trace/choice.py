@@ -8,7 +8,7 @@ from time import localtime, mktime
 
 from soscope.model.call import ENDED_RETURN, NOTHING, Entry, Exit, Stretch, WholeCall
 from soscope.model.image import TracedSlot, is_error
-from soscope.prototypes import compiled
+from soscope.prototypes import catalog
 from soscope.recording.units import captured
 from soscope.select.filter import Selection, chooses, rules_matched
 from soscope.select.where import Address
@@ -312,7 +312,7 @@ class CallViews:
         symbol = slot.symbol
         if symbol not in self._names:
             of = self.prototypes.row(symbol)
-            fixed, tails = ([], []) if of is None else compiled.argument_names(of)
+            fixed, tails = ([], []) if of is None else catalog.argument_names(of)
             self._names[symbol] = {said: place for place, said in enumerate(fixed)}
             self._tails[symbol] = tails
         place = self._names[symbol].get(name)

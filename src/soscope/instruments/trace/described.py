@@ -12,7 +12,7 @@ from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.source import FileSource
 from soscope.errors import FormatError
 from soscope.proc import maps
-from soscope.prototypes.compiled import TREATMENT_FAMILIES
+from soscope.prototypes.catalog import TREATMENT_FAMILIES
 from soscope.select.filter import Selection, chooses, compile_selection
 from soscope.wire import layout
 

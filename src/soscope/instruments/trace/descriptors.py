@@ -18,7 +18,7 @@ from soscope.model.call import (
     ProcessStart,
 )
 from soscope.model.image import is_error
-from soscope.prototypes import compiled, show
+from soscope.prototypes import catalog, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -307,7 +307,7 @@ class Descriptors:
         streams: list[int] = []
         has_callbacks = False
         if of is not None:
-            names, _ = compiled.argument_names(of)
+            names, _ = catalog.argument_names(of)
             places = [
                 place
                 for place, (name, argument) in enumerate(zip(names, of[1], strict=True))
