@@ -21,7 +21,7 @@ from soscope.entry.agent import install
 from soscope.entry.agent import put_in as rival
 from soscope.entry.agent.install import Blob, Files
 from soscope.entry.agent.put_in import PutIn
-from soscope.entry.stop.moments import (
+from soscope.entry.stop.tracee import (
     ASK,
     GONE,
     MOST,
@@ -30,12 +30,14 @@ from soscope.entry.stop.moments import (
     STOPPED,
     TRAP,
     WORDS,
+    Faulted,
+    Gone,
     Rests,
     Stopped,
+    Tracee,
     mended,
     rings,
 )
-from soscope.entry.stop.tracee import Faulted, Gone, Tracee
 from soscope.errors import SoscopeError
 from soscope.proc import status
 from soscope.proc.status import Refused, comm, signal
@@ -201,7 +203,7 @@ class AgentSource:
 # Stop traced threads for another process of soscope, which is not their tracer.
 #
 # The tracer stops a thread, reports its registers to the asking process, and lets the thread go on
-# when that process has looked at it or has ended (`entry/stop/moments.py`).
+# when that process has looked at it or has ended (`entry/stop/tracee.py`).
 
 
 class StopServer:
