@@ -197,7 +197,7 @@ def _notes(outcome: TraceOutcome, options: CalledOptions, images: list[CalledIma
     from soscope.instruments.trace.called import unmatched
     from soscope.model.call import printable
     from soscope.proc.status import signal_name
-    from soscope.report.trace.notes import unseen_lines, untraced_lines
+    from soscope.report.trace.text import unseen_lines, untraced_lines
     from soscope.report.words import attached_lines
 
     lines = [

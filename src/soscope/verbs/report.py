@@ -273,7 +273,7 @@ def run(invocation: Invocation) -> int:
     from soscope.instruments.trace.replay import Replay
     from soscope.instruments.trace.settings import MODE_SUMMARY, MODE_TRACE
     from soscope.report.output import STDOUT, Output
-    from soscope.report.trace.notes import notes
+    from soscope.report.trace.text import notes
     from soscope.verbs import display as listeners
     from soscope.verbs.scratch import summarize
 

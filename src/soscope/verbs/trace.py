@@ -840,7 +840,7 @@ def say_notes(outcome: TraceOutcome, outputs: list[Output], display: Display) ->
             reason = (output.error.strerror or "").lower()
             note(f"cannot write {output.name}: {reason}; {output.lost:,} lines are missing")
     if not display.quiet:
-        from soscope.report.trace.notes import notes
+        from soscope.report.trace.text import notes
 
         for line in notes(outcome, display):
             note(line)

@@ -22,8 +22,8 @@ from soscope.model.image import (
     TracedSlot,
 )
 from soscope.report.trace.display import Display
-from soscope.report.trace.notes import notes
 from soscope.report.trace.table import document as document_of
+from soscope.report.trace.text import notes
 from soscope.select.filter import compile_selection
 from tests.support.processes.run import besides_cost
 
