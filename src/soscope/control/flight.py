@@ -11,11 +11,11 @@ from struct import unpack_from
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.unwind import FrameTable, Registers, Row, caller
-from soscope.binfmt.source import FileSource
+from soscope.binfmt.source import FileSource, open_regular
 from soscope.entry.isa import arch
 from soscope.errors import FormatError, SoscopeError
 from soscope.live.names.locate import Locator
-from soscope.live.names.staticnames import ImageNames, open_regular
+from soscope.live.names.staticnames import ImageNames
 from soscope.model.call import ProcessExit, ProcessStart, Signal
 from soscope.proc import maps, status
 from soscope.proc.memory import ProcessMemory

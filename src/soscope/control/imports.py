@@ -10,8 +10,8 @@ from soscope.binfmt.elf import slots
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.elf.symboltable import static_table
+from soscope.binfmt.source import open_regular
 from soscope.errors import FormatError
-from soscope.live.names.staticnames import open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from struct import unpack_from
 
 from soscope.binfmt.dwarf.lines import DwarfLines
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.source import FileSource
+from soscope.binfmt.source import FileSource, open_regular
 from soscope.errors import SoscopeError
 from soscope.frames.interpreters import NO_PART, Evaluator, PythonFrames, is_entry, is_python, mix
 from soscope.live.names.locate import Locator
-from soscope.live.names.staticnames import ImageNames, open_regular
+from soscope.live.names.staticnames import ImageNames
 from soscope.model.call import Entry, StackFrame, printable
 from soscope.recording.names import Programs, RecordedProgram, in_image
 from soscope.wire import layout

@@ -12,14 +12,14 @@ from soscope.binfmt.elf.image import CHECKSUM_SIZE, ElfImage
 from soscope.binfmt.elf.lookup import Name
 from soscope.binfmt.elf.unwind import FrameTable
 from soscope.binfmt.isa import part
-from soscope.binfmt.source import FileSource
+from soscope.binfmt.source import FileSource, open_regular
 from soscope.errors import SoscopeError
 from soscope.frames.interpreters import Evaluator
 from soscope.instruments.prof.model import ProfFunction
 from soscope.live.names.containing import HAS_PLACE, NO_SECTION
 from soscope.live.names.demangle import LONGEST, Demangler, NoDemangler, usual_name
 from soscope.live.names.locate import STUB, Locator, Place
-from soscope.live.names.staticnames import ImageNames, open_regular
+from soscope.live.names.staticnames import ImageNames
 from soscope.model.image import TracedImage
 
 # Functions of an image's file, found by link-time address.

@@ -511,9 +511,8 @@ def _objects_of(image: TracedImage) -> dict[int, int]:
     import os
 
     from soscope.binfmt.elf.image import ElfImage
-    from soscope.binfmt.source import FileSource
+    from soscope.binfmt.source import FileSource, open_regular
     from soscope.errors import SoscopeError
-    from soscope.live.names.staticnames import open_regular
 
     descriptor = open_regular(image.path)
     if descriptor is None:

@@ -16,9 +16,9 @@ from soscope.binfmt.elf import sections as debuglink
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.isa import part
-from soscope.binfmt.source import FileSource
+from soscope.binfmt.source import FileSource, open_regular
 from soscope.errors import FormatError
-from soscope.live.names.staticnames import ImageNames, open_regular
+from soscope.live.names.staticnames import ImageNames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,10 +19,9 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.elf.symboltable import static_table
-from soscope.binfmt.source import BufferSource
+from soscope.binfmt.source import BufferSource, open_regular
 from soscope.errors import FormatError
 from soscope.live.images.space import Space
-from soscope.live.names.staticnames import open_regular
 
 PERF_MAP = "perf-map"
 JIT = "jit"

@@ -12,14 +12,13 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.reader import Segment
 from soscope.binfmt.elf.unwind import AT_CFA, FrameTable, Registers, Row, caller
-from soscope.binfmt.source import ByteSource, FileSource
+from soscope.binfmt.source import ByteSource, FileSource, open_regular
 from soscope.entry.isa import arch
 from soscope.errors import FormatError, SoscopeError
 from soscope.live.images.image import ImageFile, LoadedImage
 from soscope.live.images.images import Images, find_images
 from soscope.live.images.space import Space
 from soscope.live.images.watch import Watch
-from soscope.live.names.staticnames import open_regular
 from soscope.wire import layout
 
 TYPE_CHECKING = False
