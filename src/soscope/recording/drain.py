@@ -8,9 +8,9 @@ import time
 
 from soscope.model.call import ProcessExit, ProcessStart, Signal
 from soscope.recording.clock import SPACING, Clock, Sampler
+from soscope.recording.names import TableReader
 from soscope.recording.sink import Sink, Stop, Told
 from soscope.recording.spoiled import UNITS, Chunks, Spoiled, in_state
-from soscope.recording.tables import TableReader
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.recording.clock import Sampler
-from soscope.recording.tables import StackTable
+from soscope.recording.names import StackTable
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock, Meddling
 
