@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from soscope.control import takeout
-from soscope.control.command import last_program_of
-from soscope.control.environment import ExitStatus
+from soscope.control.command import ExitStatus, last_program_of
 from soscope.control.outcome import EngineVerdict
 from soscope.control.program import Program, SessionEvents
 from soscope.control.shield import check_filters, is_abandoned, shielded

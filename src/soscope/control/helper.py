@@ -21,7 +21,7 @@ import marshal
 import os
 import time
 
-from soscope.control.environment import ExitStatus
+from soscope.control.command import ExitStatus
 from soscope.control.program import Program, SessionEvents, Task
 from soscope.control.tracer import AgentSource, Tracer, tell_inner_pid
 from soscope.entry import ptrace

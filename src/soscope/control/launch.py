@@ -15,7 +15,7 @@ import fcntl
 import os
 from _thread import get_native_id
 
-from soscope.control import environment
+from soscope.control import command
 from soscope.control.command import Command, is_text, launch_error
 from soscope.control.program import Program, SessionEvents
 from soscope.control.signals import Signals
@@ -351,7 +351,7 @@ class _Outfit:
     def _preloading(self, entries: list[bytes]) -> list[bytes]:
         assert self.agents.blob is not None
         assert self.program.block is not None
-        return environment.environment(
+        return command.preload_environment(
             entries, self.descriptors, self.agents.blob, self.program.block
         )
 
@@ -402,9 +402,9 @@ def _start(
 def _without_ptrace(program: Program, child: Child, error: OSError, *, may_preload: bool) -> bytes:
     """Return the order by which a child that cannot be traced has to start."""
     why = f"{status.NO_PTRACE}: {_who_traces(child.pid) or error.strerror}"
-    if program.reason is None and may_preload and environment.is_possible():
+    if program.reason is None and may_preload and command.can_preload():
         program.preloaded = why
-        program.note = f"{why}: {environment.NOTE}"
+        program.note = f"{why}: {command.PRELOAD_NOTE}"
         return PRELOAD
     program.block = None
     program.reason = program.reason or why

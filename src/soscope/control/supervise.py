@@ -12,8 +12,7 @@ import os
 import time
 from _thread import get_native_id
 
-from soscope.control.command import program_at_end
-from soscope.control.environment import ExitStatus
+from soscope.control.command import ExitStatus, program_at_end
 from soscope.control.outcome import EngineVerdict
 from soscope.control.program import Program
 from soscope.control.signals import ENDING, GRACE, OWN_SIGNALS, PASSED_ON, Sending, Signals, Witness

@@ -11,9 +11,8 @@ import _socket
 import os
 import time
 
-from soscope.control import environment
-from soscope.control.command import may_gain_privileges, text_in
-from soscope.control.environment import ExitStatus
+from soscope.control import command
+from soscope.control.command import ExitStatus, may_gain_privileges, text_in
 from soscope.control.outcome import END, START, STOPS
 from soscope.control.program import Program, SessionEvents, Task, TaskMoment
 from soscope.entry import ptrace
@@ -584,7 +583,7 @@ class Tracer:
         if program.preloaded and block is not None and block.state == layout.STATE_NEW:
             program.block = None
             program.note = None
-            program.reason = f"{program.preloaded}; {environment.NOT_STARTED}"
+            program.reason = f"{program.preloaded}; {command.PRELOAD_NOT_STARTED}"
 
     # ---- new threads and processes ----
 

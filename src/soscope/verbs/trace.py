@@ -596,7 +596,7 @@ def _check_output(output: str | None) -> None:
 
 def _environment(changes: list[str]) -> dict[str, str]:
     """Return our environment with changes: VAR=VALUE sets a variable, VAR removes it."""
-    from soscope.control.environment import inherited
+    from soscope.control.command import inherited
 
     environ: dict[str, str] = {}
     for entry in inherited():

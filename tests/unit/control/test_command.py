@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.control.command import Command, launch_error
-from soscope.control.environment import ExitStatus
+from soscope.control.command import Command, ExitStatus, launch_error
 from soscope.errors import LaunchError
 from soscope.proc import status
 from tests.support.files.elfwriter import Writer, sample

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.control.environment import entries
+from soscope.control.command import entries
 
 
 def test_it_is_the_one_that_was_given() -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 
 from soscope.binfmt.elf.reader import encoding
-from soscope.control.environment import ExitStatus
+from soscope.control.command import ExitStatus
 from soscope.control.gdbserver.engine import HeldEngine
 from soscope.control.gdbserver.guard import SIGINT, SIGTRAP, Guard
 from soscope.control.gdbserver.run import HeldMemory, HeldProgram, HeldRuns

@@ -9,7 +9,7 @@ from functools import partial
 
 from soscope.binfmt.elf.reader import encoding
 from soscope.control.breakpoints.images import GuestMemory, base_of
-from soscope.control.environment import ExitStatus
+from soscope.control.command import ExitStatus
 from soscope.control.gdbserver.engine import HeldEngine
 from soscope.control.gdbserver.family import HeldFamily
 from soscope.control.gdbserver.guard import Guard, is_interrupted, without_ours

@@ -17,7 +17,7 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.control.breakpoints.capturing import Capturer
 from soscope.control.breakpoints.images import ErrnoPlace, InterruptedPoints
 from soscope.control.breakpoints.watch import EntryPoint, NoSlots
-from soscope.control.environment import ExitStatus
+from soscope.control.command import ExitStatus
 from soscope.control.native.calls import NativeCalls, NativeEntries
 from soscope.control.native.images import NativeHooks, NativeSite, NativeSites
 from soscope.control.native.process import STATIC, Company, NativeProgram, NativeRun

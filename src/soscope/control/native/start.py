@@ -13,8 +13,7 @@ from soscope.control import helper
 from soscope.control import launch as children
 from soscope.control.attach import Visited
 from soscope.control.breakpoints.watch import Wanted
-from soscope.control.command import Command, launch_error
-from soscope.control.environment import ExitStatus
+from soscope.control.command import Command, ExitStatus, launch_error
 from soscope.control.helper import Following, Packets
 from soscope.control.native.engine import NativeEngine, NativeFamily
 from soscope.control.native.process import STATIC, Company, NativeProgram, NativeRun, refusal

@@ -14,8 +14,7 @@ from soscope.control import launch as children
 from soscope.control.breakpoints.images import GuestMemory, base_of
 from soscope.control.breakpoints.values import UpperHalves
 from soscope.control.breakpoints.watch import CallWatch, NoSlots, Sender, Wanted
-from soscope.control.command import Command, launch_error
-from soscope.control.environment import ExitStatus
+from soscope.control.command import Command, ExitStatus, launch_error
 from soscope.control.outcome import EngineVerdict
 from soscope.control.program import Program, SessionEvents
 from soscope.control.qemu.engine import Engine
