@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 
 from soscope.binfmt.elf import sections
-from soscope.binfmt.source import BufferSource
+from soscope.binfmt.source import BufferSource, open_regular
 from soscope.live.names.staticnames import (
     DEBUG_FILE,
     MINIDEBUG,
     STATIC,
     ImageNames,
-    open_regular,
 )
 from tests.support.files.elffiles import build_id, built, nm, pack, run, split
 
