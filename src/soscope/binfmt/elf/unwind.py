@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-from array import array
 from bisect import bisect_right
 
 from soscope.binfmt.elf import constants as c
@@ -324,6 +323,8 @@ class FrameTable:
 
     def __init__(self, image: ElfReader) -> None:
         self._image = image
+        from array import array  # it loads collections.abc, which the start of `mem run` does not
+
         # offsets from `_base`, as the file has them: converting a million entries would be slow
         self._base = 0
         self._starts = self._places = memoryview(array("i"))
@@ -370,6 +371,8 @@ class FrameTable:
                 start = cursor.pointer(self._common(place + body - back).encoding, 0)
                 places[start - self._base] = place - self._base
             place += body + length
+        from array import array
+
         starts = sorted(start for start in places if -1 << 31 <= start < 1 << 31)
         self._starts = memoryview(array("i", starts))
         self._places = memoryview(array("i", [places[start] for start in starts]))
