@@ -47,7 +47,7 @@ BOTH = """
 import sys, threading
 from soscope.control.session import Session
 from soscope.instruments.trace.instrument import TraceInstrument
-from soscope.instruments.trace.settings import Destination, Listener
+from soscope.instruments.trace.listener import (Destination, Listener,)
 from soscope.instruments.trace.settings import TraceSettings
 from soscope.instruments.written import Written
 from soscope.model.call import Entry, Exit

@@ -317,7 +317,7 @@ from soscope.control.session import Session
 from soscope.instruments.inject.instrument import InjectInstrument
 from soscope.instruments.inject.instrument import parse_rule
 from soscope.instruments.trace.instrument import TraceInstrument
-from soscope.instruments.trace.settings import Destination, Listener
+from soscope.instruments.trace.listener import (Destination, Listener,)
 from soscope.instruments.trace.settings import TraceSettings
 from soscope.model.call import Exit
 

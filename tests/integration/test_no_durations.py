@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from soscope.instruments.trace.instrument import TraceInstrument
-from soscope.instruments.trace.settings import Destination, TraceSettings
+from soscope.instruments.trace.listener import Destination
+from soscope.instruments.trace.settings import TraceSettings
 from soscope.report.output import Output
 from soscope.report.trace.display import TIME_SECONDS, Display
 from soscope.report.trace.text import TextListener

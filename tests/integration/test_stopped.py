@@ -22,7 +22,7 @@ REPORT = [sys.executable, "-m", "soscope", "report"]
 # Stops the recording when the target has said that it waits, and lets it go on then.
 STOP = """
 import json, os, sys
-from soscope.instruments.trace.settings import Listener
+from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.instrument import TraceRun
 from soscope.instruments.trace.settings import TraceSettings
 from soscope.model.call import Entry, Exit

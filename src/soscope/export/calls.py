@@ -7,7 +7,7 @@ from soscope.export.profiles import ExportFrame, frame_of
 from soscope.frames.cppnames import CppNames
 from soscope.frames.names import CallFrames, Key, Place, key_of
 from soscope.instruments.prof.timeline import BEGIN, END, INSTANT, ThreadTimeline, notes_of
-from soscope.instruments.trace.settings import Listener
+from soscope.instruments.trace.listener import Listener
 from soscope.model.call import Entry, Event, Exit, ProcessStart, StackFrame
 
 TYPE_CHECKING = False

@@ -9,7 +9,7 @@ from soscope.export.calls import ExportStacks, names, stacks_of, texts
 from soscope.export.profiles import ExportSettings
 from soscope.frames.names import key_of
 from soscope.instruments.trace.backlog import Backlog
-from soscope.instruments.trace.settings import Listener
+from soscope.instruments.trace.listener import Listener
 from soscope.model.call import ENDED_LOST, Entry, Event, Exit, printable
 
 TYPE_CHECKING = False

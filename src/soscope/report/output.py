@@ -9,7 +9,7 @@ import stat
 import time
 
 from soscope.errors import SoscopeError
-from soscope.instruments.trace.settings import Destination
+from soscope.instruments.trace.listener import Destination
 from soscope.recording.userfile import above_stderr, open_to_write
 
 TYPE_CHECKING = False

@@ -5,9 +5,17 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.report.output import Form
-from soscope.verbs.display import DEBUG
 from soscope.verbs.main import Invocation, note
-from soscope.verbs.options import FORMAT, JSON, LIST, VALUE, Option, parse_duration, parse_processes
+from soscope.verbs.options import (
+    DEBUG,
+    FORMAT,
+    JSON,
+    LIST,
+    VALUE,
+    Option,
+    parse_duration,
+    parse_processes,
+)
 from soscope.verbs.verb import Verb
 
 TYPE_CHECKING = False
@@ -156,7 +164,11 @@ def run(invocation: Invocation) -> int:
     # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.trace.called import called_in
     from soscope.instruments.trace.instrument import run_trace
-    from soscope.instruments.trace.settings import MODE_COUNT, Listener, TraceSettings
+    from soscope.instruments.trace.listener import Listener
+    from soscope.instruments.trace.settings import (
+        MODE_COUNT,
+        TraceSettings,
+    )
     from soscope.report import called
     from soscope.report.trace.display import Display, FunctionNames
     from soscope.verbs.main import show

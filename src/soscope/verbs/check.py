@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 from soscope.report.output import Form
-from soscope.verbs.display import DEBUG
 from soscope.verbs.main import Invocation, note
-from soscope.verbs.options import FORMAT, JSON, VALUE, Option, Values
+from soscope.verbs.options import DEBUG, FORMAT, JSON, VALUE, Option, Values
 from soscope.verbs.verb import Verb
 
 USAGE = "soscope check [options] FILE…"

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.instruments.trace.settings import MODE_TRACE, Listener
+from soscope.instruments.trace.listener import Listener
+from soscope.instruments.trace.settings import MODE_TRACE
 from soscope.report.output import Form, Output
 from soscope.report.trace import display as names
 from soscope.report.trace.display import (
@@ -461,8 +462,6 @@ PATHS = Option(
     group=_GROUP_DISPLAY,
     help="what descriptors are of: 3</etc/hostname>",
 )
-
-DEBUG = Option("--debug", dest="debug", group="", help="show tracebacks of soscope's own errors")
 
 
 def stacks_from(values: Values) -> int:

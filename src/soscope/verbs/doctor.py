@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.report.output import Form
-from soscope.verbs.display import DEBUG
 from soscope.verbs.main import Invocation
-from soscope.verbs.options import FORMAT, JSON, pid_option
+from soscope.verbs.options import DEBUG, FORMAT, JSON, pid_option
 from soscope.verbs.verb import Verb
 
 USAGE = "soscope doctor [options] [-p PID | FILE]"

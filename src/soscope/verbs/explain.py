@@ -7,9 +7,17 @@ import os
 
 from soscope.errors import SoscopeError, UsageError
 from soscope.report.output import Form
-from soscope.verbs.display import DEBUG
 from soscope.verbs.main import Invocation, note
-from soscope.verbs.options import FORMAT, JSON, VALUE, Option, Values, parse_count, pid_option
+from soscope.verbs.options import (
+    DEBUG,
+    FORMAT,
+    JSON,
+    VALUE,
+    Option,
+    Values,
+    parse_count,
+    pid_option,
+)
 from soscope.verbs.verb import Verb
 
 TYPE_CHECKING = False

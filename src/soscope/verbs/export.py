@@ -15,9 +15,8 @@ from soscope.export.profiles import (
     ExportSettings,
     format_of,
 )
-from soscope.verbs.display import DEBUG
 from soscope.verbs.main import Invocation, note
-from soscope.verbs.options import VALUE, Option, parse_count
+from soscope.verbs.options import DEBUG, VALUE, Option, parse_count
 from soscope.verbs.verb import Verb
 
 TYPE_CHECKING = False
@@ -177,8 +176,9 @@ def run(invocation: Invocation) -> int:
 def _calls(options: ExportOptions) -> int:
     """Write single calls. Return the exit status."""
     from soscope.export.profiles import CALL_FORMATS, WEIGHS_SAMPLES
+    from soscope.instruments.trace.listener import stack_remarks
     from soscope.instruments.trace.replay import Replay
-    from soscope.instruments.trace.settings import MODE_TRACE, stack_remarks
+    from soscope.instruments.trace.settings import MODE_TRACE
     from soscope.verbs.files import WholeFile
 
     replay = Replay(options.path)

@@ -398,7 +398,7 @@ def run(invocation: Invocation) -> int:
     # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.inject.instrument import InjectInstrument
     from soscope.instruments.trace.instrument import run_trace
-    from soscope.instruments.trace.settings import Listener
+    from soscope.instruments.trace.listener import Listener
     from soscope.report.output import Output
     from soscope.report.trace import json
     from soscope.verbs.main import Early

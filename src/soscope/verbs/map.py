@@ -16,9 +16,9 @@ from soscope.model.call import printable
 from soscope.model.filemap import Symbol
 from soscope.report import mapfile as filemap
 from soscope.report.output import STDERR, STDOUT, Form, Output
-from soscope.verbs.display import DEBUG
 from soscope.verbs.main import Invocation, finish, note
 from soscope.verbs.options import (
+    DEBUG,
     FLAG,
     FORMAT,
     JSON,

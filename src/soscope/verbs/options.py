@@ -562,3 +562,6 @@ def without_program(words: list[str]) -> tuple[list[str], str]:
     if at + 1 == len(words):
         raise UsageError("no program behind '--'")
     return words[:at] + words[at + 2 :], words[at + 1]
+
+
+DEBUG = Option("--debug", dest="debug", group="", help="show tracebacks of soscope's own errors")

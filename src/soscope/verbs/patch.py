@@ -7,9 +7,8 @@ from soscope.control.patch import Replacement
 from soscope.errors import UsageError
 from soscope.instruments.patch.spec import parse_callers, parse_replacement
 from soscope.report.output import Form
-from soscope.verbs.display import DEBUG
 from soscope.verbs.main import Invocation
-from soscope.verbs.options import FORMAT, JSON, LIST, Option, pid_option, the_pid
+from soscope.verbs.options import DEBUG, FORMAT, JSON, LIST, Option, pid_option, the_pid
 from soscope.verbs.verb import Verb
 from soscope.wire.patches import Caller
 

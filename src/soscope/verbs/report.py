@@ -7,7 +7,6 @@ from soscope.errors import UsageError
 from soscope.report.output import Form
 from soscope.report.trace.display import Display, TableSettings
 from soscope.verbs.display import (
-    DEBUG,
     DISPLAY,
     PATHS,
     PROTOTYPES,
@@ -21,7 +20,15 @@ from soscope.verbs.display import (
 )
 from soscope.verbs.filters import FILTERS, LAST, ON_OFF, choice_from
 from soscope.verbs.main import Invocation, note
-from soscope.verbs.options import LIST, VALUE, Option, parse_pid, selection_options, understand
+from soscope.verbs.options import (
+    DEBUG,
+    LIST,
+    VALUE,
+    Option,
+    parse_pid,
+    selection_options,
+    understand,
+)
 from soscope.verbs.prof.reading import BIASES, IMAGE
 from soscope.verbs.verb import Verb
 

@@ -7,9 +7,9 @@ import sys
 
 from soscope.errors import UsageError
 from soscope.report.output import Form
-from soscope.verbs.display import DEBUG
 from soscope.verbs.main import Invocation, note
 from soscope.verbs.options import (
+    DEBUG,
     FORMAT,
     JSON,
     VALUE,

@@ -6,9 +6,8 @@ from __future__ import annotations
 from soscope.control.patch import Replacement
 from soscope.errors import AgentError, UsageError
 from soscope.instruments.patch.spec import parse_callers
-from soscope.verbs.display import DEBUG
 from soscope.verbs.main import Invocation, note
-from soscope.verbs.options import Option, Values
+from soscope.verbs.options import DEBUG, Option, Values
 from soscope.verbs.patch import ABOUT, CHECK, FROM, REPLACE
 from soscope.verbs.verb import CommandVerb
 from soscope.wire.patches import Caller

@@ -11,9 +11,13 @@ from soscope.control.flight import Flight
 from soscope.errors import RecordingError, SoscopeError
 from soscope.instruments.trace.choice import Choice
 from soscope.instruments.trace.instrument import TraceRun, run_trace
+from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import TraceOutcome
 from soscope.instruments.trace.replay import Replay
-from soscope.instruments.trace.settings import MODE_SUMMARY, MODE_TRACE, Listener
+from soscope.instruments.trace.settings import (
+    MODE_SUMMARY,
+    MODE_TRACE,
+)
 from soscope.report.output import STDERR, Form, Output
 from soscope.report.trace.display import Display, TableSettings
 from soscope.report.trace.liveline import LiveLine, may_be_shown

@@ -13,7 +13,6 @@ from soscope.instruments.trace.settings import TraceSettings
 from soscope.report.output import Form
 from soscope.report.trace.display import Display, TableSettings
 from soscope.verbs.display import (
-    DEBUG,
     DISPLAY,
     PATHS,
     PROTOTYPES,
@@ -40,6 +39,7 @@ from soscope.verbs.filters import (
 from soscope.verbs.main import Early, Invocation, note
 from soscope.verbs.options import (
     COUNT,
+    DEBUG,
     LIST,
     LIVE,
     VALUE,
@@ -62,8 +62,8 @@ if TYPE_CHECKING:
 
     from soscope.control.outcome import Outcome
     from soscope.instruments.trace.choice import Choice
+    from soscope.instruments.trace.listener import Listener
     from soscope.instruments.trace.outcome import TraceOutcome
-    from soscope.instruments.trace.settings import Listener
     from soscope.report.output import Output
 
 
@@ -716,7 +716,7 @@ def run(invocation: Invocation) -> int:
 
     # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.trace.instrument import run_trace
-    from soscope.instruments.trace.settings import Listener
+    from soscope.instruments.trace.listener import Listener
     from soscope.report.output import Output
     from soscope.verbs import display
 

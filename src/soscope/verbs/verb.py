@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from soscope.report.output import Form
-from soscope.verbs.display import DEBUG
 from soscope.verbs.options import (
+    DEBUG,
     FORMAT,
     JSON,
     Option,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.replay import Replay
-from soscope.instruments.trace.settings import Listener
 from soscope.model.call import Event, ProcessExit, ProcessStart
 from soscope.recording import format as form
 from soscope.recording.drain import Feed

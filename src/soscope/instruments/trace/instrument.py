@@ -12,11 +12,13 @@ from soscope.control.session import Session
 from soscope.control.settings import Hooks, Instrument
 from soscope.control.signals import end_is_wanted, take_wish_to_end
 from soscope.errors import UsageError
+from soscope.instruments.trace.listener import (
+    Destination,
+    Listener,
+)
 from soscope.instruments.trace.settings import (
     INSTRUMENTS,
     MODE_TRACE,
-    Destination,
-    Listener,
     TraceSettings,
 )
 from soscope.model.call import Delays, Event, calls_in
@@ -387,7 +389,7 @@ class TraceInstrument(Instrument):
 
             self.outcome.remarks.append(unanswered(self._unanswered))
         if self._losses is not None:
-            from soscope.instruments.trace.settings import stack_remarks
+            from soscope.instruments.trace.listener import stack_remarks
 
             self.outcome.remarks += stack_remarks(self.totals())
         self.listener.end(self.outcome)

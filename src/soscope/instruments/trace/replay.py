@@ -15,6 +15,11 @@ from soscope.control.outcome import (
 from soscope.errors import FormatError, SoscopeError, UsageError
 from soscope.instruments.trace.choice import Choice, rules_about
 from soscope.instruments.trace.filters import choose
+from soscope.instruments.trace.listener import (
+    Listener,
+    recorded_remarks,
+    stack_remarks,
+)
 from soscope.instruments.trace.outcome import (
     STOPPED_CUT,
     MergedPrograms,
@@ -26,9 +31,6 @@ from soscope.instruments.trace.settings import (
     DEFAULT_STRING_LIMIT,
     INSTRUMENTS,
     MODE_TRACE,
-    Listener,
-    recorded_remarks,
-    stack_remarks,
 )
 from soscope.model.call import Stats, calls_in
 from soscope.prototypes import Prototypes, load

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of a trace, and the listener to which the trace passes its events."""
+"""Settings of a trace, from the command line's options or the arguments of soscope.trace()."""
 
 from __future__ import annotations
 
@@ -105,8 +105,6 @@ def recorded_remarks(options: dict[str, object], depth: int) -> list[str]:
         return [_NO_STACKS]
     return [f"stacks were recorded with --stack-depth {kept}"] if kept < depth else []
 
-
-# Settings of a trace, from the command line's options or the arguments of soscope.trace().
 
 # What is recorded of the calls.
 MODE_TRACE = "trace"  # every call, as it happens

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.instruments.trace.filters import Nesting
-from soscope.instruments.trace.settings import Listener
+from soscope.instruments.trace.listener import Listener, Nesting
 from soscope.model.call import (
     ENDED_RETURN,
     Cell,

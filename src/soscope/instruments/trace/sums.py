@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.instruments.trace.settings import Listener
+from soscope.instruments.trace.listener import Listener
 from soscope.model.call import ENDED_RETURN, Entry, Event, Exit, Stats, Stretch
 from soscope.model.image import TracedSlot, is_error
 from soscope.recording.reduce import class_of

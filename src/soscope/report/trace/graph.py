@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from math import sqrt
 
-from soscope.instruments.trace.settings import Listener
+from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.summary import ImageEdge, SummaryRow, edges_of, inside, rows_of
 from soscope.model.call import printable
 from soscope.report.graph import (

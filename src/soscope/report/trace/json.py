@@ -9,7 +9,7 @@ from json.encoder import encode_basestring_ascii as quoted
 from struct import Struct
 
 from soscope.instruments.trace.backlog import Backlog
-from soscope.instruments.trace.settings import Listener
+from soscope.instruments.trace.listener import Listener
 from soscope.model.call import (
     ENDED_LOST,
     ENDED_RETURN,

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import TraceOutcome, TraceProgramOutcome
-from soscope.instruments.trace.settings import Listener
 from soscope.instruments.trace.summary import SummaryRow, by_caller, by_function, by_image, rows_of
 from soscope.model.call import importance, printable
 from soscope.model.image import REFUSAL_NAMES

@@ -7,8 +7,8 @@ from itertools import takewhile
 from time import localtime, strftime
 
 from soscope.control.outcome import STOPPED_DURATION, STOPPED_FULL, STOPPED_LIMIT, cost_lines
+from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import DLSYM, STOPPED_CUT, TraceOutcome, TraceProgramOutcome
-from soscope.instruments.trace.settings import Listener
 from soscope.model.call import (
     ENDED_EXIT,
     ENDED_KILLED,

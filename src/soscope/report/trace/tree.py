@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.instruments.trace.filters import Nesting
+from soscope.instruments.trace.listener import Nesting
 from soscope.instruments.trace.summary import MOST, CallTree, NamedWay, named_ways, way_rank
 from soscope.model.call import (
     ENDED_EXIT,

@@ -7,10 +7,10 @@ import os
 
 from soscope.errors import UsageError
 from soscope.report.output import Form
-from soscope.verbs.display import DEBUG
 from soscope.verbs.main import Invocation, note
 from soscope.verbs.mem.run import AGGREGATE, BLOCKS, EXACT, FOLLOW, MODE, Mode
 from soscope.verbs.options import (
+    DEBUG,
     FORMAT,
     JSON,
     ONCE,

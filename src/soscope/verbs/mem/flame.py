@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from soscope.verbs.display import DEBUG
 from soscope.verbs.main import Invocation
+from soscope.verbs.options import DEBUG
 from soscope.verbs.shown import OUTPUT, flame_file, is_page
 from soscope.verbs.verb import Verb
 

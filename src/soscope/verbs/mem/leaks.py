@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.verbs.display import DEBUG
 from soscope.verbs.main import Invocation
 from soscope.verbs.mem.show import ShowOptions
-from soscope.verbs.options import ONCE, Option, Values, parse_duration, pid_option
+from soscope.verbs.options import DEBUG, ONCE, Option, Values, parse_duration, pid_option
 from soscope.verbs.shown import FORMAT, JSON, LIMIT
 from soscope.verbs.verb import Verb
 

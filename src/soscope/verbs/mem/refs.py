@@ -7,9 +7,8 @@ import re
 
 from soscope.errors import UsageError
 from soscope.report.output import Form
-from soscope.verbs.display import DEBUG
 from soscope.verbs.main import Invocation
-from soscope.verbs.options import ONCE, Option, Values, parse_count, pid_option, the_pid
+from soscope.verbs.options import DEBUG, ONCE, Option, Values, parse_count, pid_option, the_pid
 from soscope.verbs.shown import FORMAT, JSON, LIMIT
 from soscope.verbs.verb import Verb
 

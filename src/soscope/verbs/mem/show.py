@@ -10,8 +10,7 @@ from soscope.recording.reader import RecordingFile
 from soscope.report.mem import document, stats, text
 from soscope.report.output import Form
 from soscope.verbs import main
-from soscope.verbs.display import DEBUG
-from soscope.verbs.options import VALUE, Option, format_option
+from soscope.verbs.options import DEBUG, VALUE, Option, format_option
 from soscope.verbs.shown import FORMAT, HOW, JSON, LIMIT
 from soscope.verbs.verb import Verb
 

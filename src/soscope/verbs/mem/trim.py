@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 from soscope.report.output import Form
-from soscope.verbs.display import DEBUG
 from soscope.verbs.main import Invocation
-from soscope.verbs.options import FORMAT, JSON, Values, pid_option, the_pid
+from soscope.verbs.options import DEBUG, FORMAT, JSON, Values, pid_option, the_pid
 from soscope.verbs.verb import Verb
 
 USAGE = "soscope mem trim [options] -p PID"

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from soscope.report.output import Form
-from soscope.verbs.display import DEBUG
 from soscope.verbs.main import Invocation, note
 from soscope.verbs.options import (
+    DEBUG,
     FORMAT,
     JSON,
     ONCE,

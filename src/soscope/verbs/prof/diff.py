@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 from soscope.report.output import Form
-from soscope.verbs.display import DEBUG
 from soscope.verbs.main import Invocation, note
-from soscope.verbs.options import Option, Values
+from soscope.verbs.options import DEBUG, Option, Values
 from soscope.verbs.shown import FORMAT, JSON, LIMIT
 from soscope.verbs.verb import Verb
 

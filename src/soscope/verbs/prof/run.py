@@ -9,9 +9,9 @@ from soscope.control import settings as session
 from soscope.errors import UsageError
 from soscope.instruments.prof.model import ProfSettings
 from soscope.report.output import Form
-from soscope.verbs.display import DEBUG
 from soscope.verbs.main import Invocation, note
 from soscope.verbs.options import (
+    DEBUG,
     LIST,
     VALUE,
     Option,

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from soscope.instruments.trace.choice import FAILURES, SUCCESSES, Choice
 from soscope.instruments.trace.filters import ChosenListener
+from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import TraceOutcome
-from soscope.instruments.trace.settings import Listener
 from soscope.model.call import (
     NOTHING,
     Captured,

@@ -11,11 +11,11 @@ import pytest
 from soscope.control.blocks import Blocks
 from soscope.control.program import Program
 from soscope.instruments.trace.instrument import TraceRun
+from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.settings import (
     MODE_COUNT,
     MODE_SUMMARY,
     MODE_TRACE,
-    Listener,
     TraceSettings,
 )
 

@@ -7,7 +7,7 @@ import errno
 import os
 from pathlib import Path
 
-from soscope.instruments.trace.settings import Listener
+from soscope.instruments.trace.listener import Listener
 from soscope.model.call import Event, Signal
 from soscope.prototypes import load
 from soscope.report.output import Output

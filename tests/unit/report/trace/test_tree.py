@@ -10,8 +10,8 @@ import pytest
 
 from soscope.instruments.trace.choice import Choice
 from soscope.instruments.trace.filters import choose
+from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import TraceOutcome
-from soscope.instruments.trace.settings import Listener
 from soscope.model.call import (
     DATA_BYTES,
     DATA_STRING,
