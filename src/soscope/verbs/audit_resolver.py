@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from soscope.report.output import Form
 from soscope.verbs.main import Invocation, note
-from soscope.verbs.options import DEBUG, FORMAT, JSON, Option
-from soscope.verbs.verb import Verb
+from soscope.verbs.options import DEBUG, FORMAT, JSON, Option, Verb
 
 USAGE = "soscope audit-resolver [options] [LD.SO]"
 

@@ -13,10 +13,10 @@ from soscope.verbs.options import (
     LIST,
     VALUE,
     Option,
+    Verb,
     parse_duration,
     parse_processes,
 )
-from soscope.verbs.verb import Verb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

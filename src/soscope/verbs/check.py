@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from soscope.report.output import Form
 from soscope.verbs.main import Invocation, note
-from soscope.verbs.options import DEBUG, FORMAT, JSON, VALUE, Option, Values
-from soscope.verbs.verb import Verb
+from soscope.verbs.options import DEBUG, FORMAT, JSON, VALUE, Option, Values, Verb
 
 USAGE = "soscope check [options] FILE…"
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.verbs.main import Invocation
-from soscope.verbs.verb import TargetOptions, make_verb, parse_target
+from soscope.verbs.options import TargetOptions, make_verb, parse_target
 
 DESCRIPTION = """\
 A soscope that was killed leaves its hooks in the process that it traced; they cost little and do

@@ -6,8 +6,7 @@ from __future__ import annotations
 from soscope.errors import UsageError
 from soscope.report.output import Form
 from soscope.verbs.main import Invocation
-from soscope.verbs.options import DEBUG, FORMAT, JSON, pid_option
-from soscope.verbs.verb import Verb
+from soscope.verbs.options import DEBUG, FORMAT, JSON, Verb, pid_option
 
 USAGE = "soscope doctor [options] [-p PID | FILE]"
 

@@ -15,10 +15,10 @@ from soscope.verbs.options import (
     VALUE,
     Option,
     Values,
+    Verb,
     parse_count,
     pid_option,
 )
-from soscope.verbs.verb import Verb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from soscope.export.profiles import (
     format_of,
 )
 from soscope.verbs.main import Invocation, note
-from soscope.verbs.options import DEBUG, VALUE, Option, parse_count
-from soscope.verbs.verb import Verb
+from soscope.verbs.options import DEBUG, VALUE, Option, Verb, parse_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

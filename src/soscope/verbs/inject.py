@@ -19,6 +19,7 @@ from soscope.verbs.options import (
     LIST,
     ONCE,
     VALUE,
+    CommandVerb,
     Option,
     Values,
     format_option,
@@ -27,7 +28,6 @@ from soscope.verbs.options import (
     parse_duration,
     pids_option,
 )
-from soscope.verbs.verb import CommandVerb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -25,13 +25,13 @@ from soscope.verbs.options import (
     VALUE,
     Option,
     Values,
+    Verb,
     pid_option,
     remote_option,
     selection_options,
     sysroot_option,
     without_program,
 )
-from soscope.verbs.verb import Verb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from soscope.errors import UsageError
 from soscope.instruments.patch.spec import parse_callers, parse_replacement
 from soscope.report.output import Form
 from soscope.verbs.main import Invocation
-from soscope.verbs.options import DEBUG, FORMAT, JSON, LIST, Option, pid_option, the_pid
-from soscope.verbs.verb import Verb
+from soscope.verbs.options import DEBUG, FORMAT, JSON, LIST, Option, Verb, pid_option, the_pid
 from soscope.wire.patches import Caller
 
 # The options about replacements, of `soscope patch` and `soscope run`.

@@ -25,12 +25,12 @@ from soscope.verbs.options import (
     LIST,
     VALUE,
     Option,
+    Verb,
     parse_pid,
     selection_options,
     understand,
 )
 from soscope.verbs.prof.reading import BIASES, IMAGE
-from soscope.verbs.verb import Verb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

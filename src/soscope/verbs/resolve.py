@@ -15,6 +15,7 @@ from soscope.verbs.options import (
     VALUE,
     Option,
     Values,
+    Verb,
     parse_count,
     pid_option,
     remote_option,
@@ -22,7 +23,6 @@ from soscope.verbs.options import (
     the_pid,
     without_program,
 )
-from soscope.verbs.verb import Verb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from soscope.control.patch import Replacement
 from soscope.errors import AgentError, UsageError
 from soscope.instruments.patch.spec import parse_callers
 from soscope.verbs.main import Invocation, note
-from soscope.verbs.options import DEBUG, Option, Values
+from soscope.verbs.options import DEBUG, CommandVerb, Option, Values
 from soscope.verbs.patch import ABOUT, CHECK, FROM, REPLACE
-from soscope.verbs.verb import CommandVerb
 from soscope.wire.patches import Caller
 
 USAGE = "soscope run --replace SYMBOL=LIB:FUNCTION... [options] [--] COMMAND [ARGUMENT...]"

@@ -43,6 +43,7 @@ from soscope.verbs.options import (
     LIST,
     LIVE,
     VALUE,
+    CommandVerb,
     Option,
     Values,
     names,
@@ -54,7 +55,6 @@ from soscope.verbs.options import (
     size_text,
     understand,
 )
-from soscope.verbs.verb import CommandVerb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

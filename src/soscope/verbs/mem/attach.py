@@ -17,11 +17,11 @@ from soscope.verbs.options import (
     VALUE,
     Option,
     Values,
+    Verb,
     parse_duration,
     pid_option,
     the_pid,
 )
-from soscope.verbs.verb import Verb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

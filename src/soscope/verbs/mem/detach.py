@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.verbs.main import Invocation, note
-from soscope.verbs.verb import TargetOptions, make_verb, parse_target
+from soscope.verbs.options import TargetOptions, make_verb, parse_target
 
 DESCRIPTION = """\
 Undo soscope mem attach: the process's interpreter is as it was.

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from soscope.report.output import Form
 from soscope.verbs.main import Invocation, note
-from soscope.verbs.options import DEBUG, Option, Values
+from soscope.verbs.options import DEBUG, Option, Values, Verb
 from soscope.verbs.shown import FORMAT, JSON, LIMIT
-from soscope.verbs.verb import Verb
 
 USAGE = "soscope mem diff [options] A B"
 

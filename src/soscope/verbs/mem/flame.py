@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 from soscope.verbs.main import Invocation
-from soscope.verbs.options import DEBUG
+from soscope.verbs.options import DEBUG, Verb
 from soscope.verbs.shown import OUTPUT, flame_file, is_page
-from soscope.verbs.verb import Verb
 
 USAGE = "soscope mem flame -o FILE REC"
 

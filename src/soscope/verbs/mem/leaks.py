@@ -6,9 +6,8 @@ from __future__ import annotations
 from soscope.errors import UsageError
 from soscope.verbs.main import Invocation
 from soscope.verbs.mem.show import ShowOptions
-from soscope.verbs.options import DEBUG, ONCE, Option, Values, parse_duration, pid_option
+from soscope.verbs.options import DEBUG, ONCE, Option, Values, Verb, parse_duration, pid_option
 from soscope.verbs.shown import FORMAT, JSON, LIMIT
-from soscope.verbs.verb import Verb
 
 _SECOND = 1_000_000_000
 _OLDER = 60 * _SECOND  # default age of blocks in a running process

@@ -12,9 +12,17 @@ from contextlib import contextmanager
 from soscope.errors import NoSuchProcess, SoscopeError, UsageError
 from soscope.report.output import Form
 from soscope.verbs.main import Invocation, complain, note
-from soscope.verbs.options import DEBUG, ONCE, Option, Values, parse_duration, pid_option, the_pid
+from soscope.verbs.options import (
+    DEBUG,
+    ONCE,
+    Option,
+    Values,
+    Verb,
+    parse_duration,
+    pid_option,
+    the_pid,
+)
 from soscope.verbs.shown import FORMAT, JSON, LIMIT
-from soscope.verbs.verb import Verb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,9 +8,17 @@ import re
 from soscope.errors import UsageError
 from soscope.report.output import Form
 from soscope.verbs.main import Invocation
-from soscope.verbs.options import DEBUG, ONCE, Option, Values, parse_count, pid_option, the_pid
+from soscope.verbs.options import (
+    DEBUG,
+    ONCE,
+    Option,
+    Values,
+    Verb,
+    parse_count,
+    pid_option,
+    the_pid,
+)
 from soscope.verbs.shown import FORMAT, JSON, LIMIT
-from soscope.verbs.verb import Verb
 
 _SAMPLES = 10
 _WHERE = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::(?P<type>.+))?")

@@ -10,9 +10,8 @@ from soscope.recording.reader import RecordingFile
 from soscope.report.mem import document, stats, text
 from soscope.report.output import Form
 from soscope.verbs import main
-from soscope.verbs.options import DEBUG, VALUE, Option, format_option
+from soscope.verbs.options import DEBUG, VALUE, Option, Verb, format_option
 from soscope.verbs.shown import FORMAT, HOW, JSON, LIMIT
-from soscope.verbs.verb import Verb
 
 # Options of the verbs that show a recording of memory.
 

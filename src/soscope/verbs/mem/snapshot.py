@@ -7,9 +7,8 @@ from soscope.errors import UsageError
 from soscope.report.output import Form
 from soscope.verbs.main import Invocation, note
 from soscope.verbs.mem.leaks import FOR
-from soscope.verbs.options import DEBUG, Option, Values, pid_option, the_pid
+from soscope.verbs.options import DEBUG, Option, Values, Verb, pid_option, the_pid
 from soscope.verbs.shown import FORMAT, JSON, LIMIT
-from soscope.verbs.verb import Verb
 
 USAGE = "soscope mem snapshot -p PID [options]"
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from soscope.report.output import Form
 from soscope.verbs.main import Invocation
-from soscope.verbs.options import DEBUG, FORMAT, JSON, Values, pid_option, the_pid
-from soscope.verbs.verb import Verb
+from soscope.verbs.options import DEBUG, FORMAT, JSON, Values, Verb, pid_option, the_pid
 
 USAGE = "soscope mem trim [options] -p PID"
 

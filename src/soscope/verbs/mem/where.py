@@ -12,11 +12,11 @@ from soscope.verbs.options import (
     ONCE,
     Option,
     Values,
+    Verb,
     parse_duration,
     pid_option,
     the_pid,
 )
-from soscope.verbs.verb import Verb
 
 USAGE = "soscope mem where [options] -p PID"
 

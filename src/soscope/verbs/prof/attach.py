@@ -12,6 +12,7 @@ from soscope.verbs.options import (
     ONCE,
     Option,
     Values,
+    Verb,
     parse_duration,
     pid_option,
     the_pid,
@@ -19,7 +20,6 @@ from soscope.verbs.options import (
 from soscope.verbs.prof.run import OPTIONS as WHAT
 from soscope.verbs.prof.run import What
 from soscope.verbs.shown import QUIET, RECORDING_OUTPUT, check_form
-from soscope.verbs.verb import Verb
 
 USAGE = "soscope prof attach [options] -p PID"
 

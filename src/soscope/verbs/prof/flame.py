@@ -6,10 +6,9 @@ from __future__ import annotations
 from soscope.errors import RecordingError
 from soscope.instruments.prof.views import BY_FUNCTION, BY_THREAD
 from soscope.verbs.main import Invocation, note
-from soscope.verbs.options import DEBUG, VALUE, Option, Values
+from soscope.verbs.options import DEBUG, VALUE, Option, Values, Verb
 from soscope.verbs.prof.reading import BIASES, IMAGE, ProfFile
 from soscope.verbs.shown import OUTPUT, flame_file, is_page
-from soscope.verbs.verb import Verb
 
 USAGE = "soscope prof flame [options] -o FILE REC"
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from soscope.report.output import Form
 from soscope.verbs.main import Invocation
-from soscope.verbs.options import DEBUG, VALUE, Option, Values, format_option, parse_count
+from soscope.verbs.options import DEBUG, VALUE, Option, Values, Verb, format_option, parse_count
 from soscope.verbs.prof.reading import IMAGE
-from soscope.verbs.verb import Verb
 
 USAGE = "soscope prof ldprofile [options] FILE"
 

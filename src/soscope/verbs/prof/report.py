@@ -7,10 +7,9 @@ from soscope.errors import UsageError
 from soscope.instruments.prof.views import BY_FUNCTION, BY_IMAGE, BY_THREAD, GROUPS
 from soscope.report.output import Form
 from soscope.verbs.main import Invocation
-from soscope.verbs.options import DEBUG, VALUE, Option, Values
+from soscope.verbs.options import DEBUG, VALUE, Option, Values, Verb
 from soscope.verbs.prof.reading import BIASES, IMAGE, ProfFile
 from soscope.verbs.shown import FORMAT, HOW, JSON, LIMIT
-from soscope.verbs.verb import Verb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from soscope.verbs.options import (
     DEBUG,
     LIST,
     VALUE,
+    CommandVerb,
     Option,
     Values,
     format_option,
@@ -23,7 +24,6 @@ from soscope.verbs.options import (
 )
 from soscope.verbs.shown import QUIET as RUN_QUIET
 from soscope.verbs.shown import RECORDING_OUTPUT, WHERE, check_form, follow_option
-from soscope.verbs.verb import CommandVerb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
