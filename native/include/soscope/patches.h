@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Functions that stand in the place of others: the table that soscope writes and the agent keeps.
+ * Functions that replace others: the table that soscope writes and the agent keeps.
  *
- * It comes in SOSC_SEC_PATCHES of a control block. The agent copies it into memory of its own at
- * its start and goes on with it when that session, and all later ones, are over. Offsets are bytes
- * from the start of the table:
+ * The table comes in SOSC_SEC_PATCHES of a control block. At its start the agent copies the table
+ * into memory of its own, and keeps it in force after that session and all later ones have ended.
+ * Offsets are bytes from the start of the table:
  *
- *	struct sosc_patches | sosc_patch[] | sosc_patch_library[] | sosc_patch_from[], names, automata
+ *	struct sosc_patches | sosc_patch[] | sosc_patch_library[]
+ *	| sosc_patch_from[], names, automata
  */
 #ifndef SOSCOPE_PATCHES_H
 #define SOSCOPE_PATCHES_H
@@ -14,30 +15,30 @@
 #include <stdint.h>
 
 enum {
-	SOSC_PATCHES_SIZE = 262144, // bytes that the agent has for its table
+	SOSC_PATCHES_SIZE = 262144, // room for the agent's copy of the table
 	SOSC_MAX_PATCHES = 256,
 	SOSC_MAX_PATCH_LIBRARIES = 64,
-	SOSC_PATCHES_TEXT = 512, // bytes for the loader's words, NUL-terminated
+	SOSC_PATCHES_TEXT = 512, // bytes for the loader's error message, with its NUL
 };
 
 enum sosc_patches_state {
 	SOSC_PATCHES_NONE = 0,
 	SOSC_PATCHES_WAITING = 1, // the libraries are not loaded yet
 	SOSC_PATCHES_STAND = 2,
-	SOSC_PATCHES_FAILED = 3, // none of the new ones stands: see why
+	SOSC_PATCHES_FAILED = 3, // no new patch is in force; `why` has the reason
 };
 
 enum sosc_patches_failure {
 	SOSC_PATCHES_FINE = 0,
-	SOSC_PATCHES_NO_LOADER = 1, // no dlopen in the process
-	SOSC_PATCHES_NO_LIBRARY = 2, // library `failed`: see text
-	SOSC_PATCHES_NOT_SEEN = 3, // library `failed` is loaded, and not in the loader's list
+	SOSC_PATCHES_NO_LOADER = 1, // the process has no dlopen
+	SOSC_PATCHES_NO_LIBRARY = 2, // library `failed` could not be loaded; `text` has the message
+	SOSC_PATCHES_NOT_SEEN = 3, // library `failed` is loaded, but not in the loader's list
 	SOSC_PATCHES_NO_FUNCTION = 4, // the library of patch `failed` does not define it
-	SOSC_PATCHES_NO_SYMBOL = 5, // nobody defines the symbol of patch `failed`
+	SOSC_PATCHES_NO_SYMBOL = 5, // no image defines the symbol of patch `failed`
 };
 
 enum sosc_patches_flag {
-	SOSC_PATCHES_MUST = 1, // at a launch: without them the program does not run
+	SOSC_PATCHES_MUST = 1, // at a launch: if the patches fail, the program must not run
 };
 
 struct sosc_patches {
@@ -53,27 +54,27 @@ struct sosc_patches {
 };
 
 struct sosc_patch {
-	uint64_t function; // what slots lead to; 0 = nothing yet, or any more
-	uint64_t original; // agent: the definition's own address
-	uint32_t symbol; // offset of its name, 0 = this place is free
+	uint64_t function; // where slots lead; 0 = not yet known, or withdrawn
+	uint64_t original; // agent: address of the symbol's own definition
+	uint32_t symbol; // offset of the symbol's name; 0 = this entry is free
 	uint32_t name; // offset of the function's name
-	uint32_t variable; // offset of the name of the pointer to the original
+	uint32_t variable; // offset of the name of the pointer variable that receives the original
 	uint32_t library; // index
-	uint32_t from; // offset of struct sosc_patch_from[], callers
+	uint32_t from; // offset of struct sosc_patch_from[]: callers that are patched
 	uint32_t from_count; // 0 = all images
-	uint32_t slots; // agent: that lead to the function
-	uint32_t left; // agent: that do not, as their function's address is taken
+	uint32_t slots; // agent: number that lead to the function
+	uint32_t left; // agent: number left alone because the function's address is taken
 };
 
 struct sosc_patch_library {
 	uint64_t handle; // agent: dlopen's, 0 = not loaded
 	uint32_t path; // offset
-	uint32_t kept; // 1 = never closed: somebody may have addresses of it
+	uint32_t kept; // 1 = never closed, because code may hold addresses in it
 };
 
 enum sosc_patch_from_kind {
 	SOSC_PATCH_FROM_NAME = 0, // the automaton runs on the image's name
-	SOSC_PATCH_FROM_PATH = 1, // on its path
+	SOSC_PATCH_FROM_PATH = 1, // the automaton runs on the image's path
 	SOSC_PATCH_FROM_MAIN = 2, // the program itself
 };
 

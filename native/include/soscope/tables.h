@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * What a program and its agent must agree on, as a number; soscope.instruments.mem.inside makes it.
+ * A fingerprint of all layouts on which a program and its agent must agree, made by
+ * soscope.instruments.mem.inside.
  */
 #ifndef SOSCOPE_TABLES_H
 #define SOSCOPE_TABLES_H
