@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * What every file of the agent may use: the control block, and what there is instead of a libc.
- * Every variable is zero at start and private to the process, except what sosc_control points
- * to; a forked child has a copy.
+ * What every file of the agent may use: the control block, and replacements for libc functions.
+ * Every variable is zero at the start and private to the process, except what sosc_control points
+ * to. A forked child has a copy.
  */
 #ifndef SOSC_AGENT_H
 #define SOSC_AGENT_H
@@ -23,21 +23,23 @@
 /**
  * The layout of the control block and of the plan, and what the session is to do. The agent reads
  * all of it once, when the session begins. soscope shares the block, and so do children of this
- * process, which may have other rights. Nothing that they write into the block may make the agent
- * read or write elsewhere: each index that comes from the block is checked against this.
+ * process, which may have other privileges. Nothing that they write into the block may make the
+ * agent read or write elsewhere, so each index that comes from the block is checked against this
+ * struct.
  */
 struct sosc_session {
 	struct sosc_control *control;
-	const struct sosc_plan_head *head; // of the plan: read only
+	const struct sosc_plan_head *head; // the plan, mapped read-only
 	uint32_t flags; // enum sosc_flag
 	uint32_t string_limit; // bytes
-	uint32_t chunks; // of the ring
-	uint32_t usual_chunks; // without the spare chunks
+	uint32_t chunks; // number of chunks in the ring
+	uint32_t usual_chunks; // number of chunks without the spare ones
 	uint32_t count_arrays; // how many
 	uint32_t rules; // how many
 	uint32_t plans; // how many
 	struct sosc_range
-		section[SOSC_SECTIONS]; // from the start of the block, the plan's sections too
+		// offsets from the start of the block, for the plan's sections as well
+		section[SOSC_SECTIONS];
 	struct sosc_plan plan[SOSC_PLANS];
 };
 
@@ -57,7 +59,7 @@ static inline struct sosc_slot *sosc_slot(uint32_t index)
 	return (struct sosc_slot *)sosc_section(SOSC_SEC_SLOTS) + index;
 }
 
-// The blob has no libc: the compiler may call these.
+// There is no libc, and the compiler may emit calls of these.
 void *memcpy(void *restrict to, const void *restrict from, size_t size);
 void *memset(void *to, int byte, size_t size);
 int memcmp(const void *a, const void *b, size_t size);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * What depends on the processor: arch_<processor>.h has it under names that do not. Besides,
- * code_<processor>_*.c read the program's code, and arch_<processor>_*.S are the handlers.
+ * Everything that depends on the processor. arch_<processor>.h defines it under names without the
+ * processor. code_<processor>_*.c read the program's code, and arch_<processor>_*.S hold the
+ * handlers.
  */
 #ifndef SOSC_ARCH_H
 #define SOSC_ARCH_H

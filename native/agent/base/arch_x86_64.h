@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * x86-64: registers, instructions that C has no words for, numbers of the kernel and of the
- * linker.
+ * x86-64: registers, instructions that C cannot express, numbers of the kernel and of the linker.
  */
 #ifndef SOSC_ARCH_X86_64_H
 #define SOSC_ARCH_X86_64_H
@@ -11,24 +10,24 @@
 struct sosc_cell;
 struct sosc_site;
 
-// The program's addresses end here, unless it asks for others by a hint to mmap.
+// The kernel maps nothing above this address, unless a program asks for it by a hint to mmap.
 #define SOSC_ADDRESSES_END (1ull << 47)
 
 // ---- calls (psABI, 3.2.3) --------------------------------------------------
 
 enum {
-	SOSC_REGISTER_ARGUMENTS = 6, // integers
-	SOSC_FLOAT_ARGUMENTS = 8, // in vector registers
-	SOSC_RESULT_WORDS = 8, // of all registers that results are in
+	SOSC_REGISTER_ARGUMENTS = 6, // integer arguments in registers
+	SOSC_FLOAT_ARGUMENTS = 8, // arguments in vector registers
+	SOSC_RESULT_WORDS = 8, // words of all registers that hold results
 };
 
-struct sosc_regs { // as the handlers that call C save them, from rsp on
+struct sosc_regs { // registers as the handlers that call C save them, from rsp on
 	uint64_t r11, r9, r8, rdi, rsi, rcx, r10, rdx, rax;
-	uint64_t ret; // the return address, in its place
+	uint64_t ret; // the return address, in its place on the stack
 	uint64_t stack[]; // arguments in memory
 };
 
-/** The register of integer argument @number, 0 to 5 (psABI, 3.2.3). */
+/** Return the saved register of integer argument @number, 0 to 5 (psABI, 3.2.3). */
 static inline uint64_t *sosc_argument(struct sosc_regs *regs, uint32_t number)
 {
 	switch (number) {
@@ -47,7 +46,7 @@ static inline uint64_t *sosc_argument(struct sosc_regs *regs, uint32_t number)
 	}
 }
 
-/** The words of all arguments in registers. */
+/** Copy all integer register arguments into @words. */
 static inline void sosc_arguments(const struct sosc_regs *regs,
 				  uint64_t words[SOSC_REGISTER_ARGUMENTS])
 {
@@ -59,33 +58,36 @@ static inline void sosc_arguments(const struct sosc_regs *regs,
 	words[5] = regs->r9;
 }
 
-/** The register of an integer result. */
+/** Return the saved register of an integer result. */
 static inline uint64_t *sosc_result(struct sosc_regs *regs)
 {
 	return &regs->rax;
 }
 
-/** Where a call has come from: the cell that led to this handler of entries. */
+/** Return the cell through which a call came to this entry handler. */
 static inline struct sosc_cell *sosc_entered_by(const struct sosc_regs *regs)
 {
 	return (struct sosc_cell *)regs->r11;
 }
 
-/** Where a call has come back: the data of the trampoline that led to this handler of exits. */
+/** Return the data of the return trampoline through which a call came back to this exit handler. */
 static inline struct sosc_site *sosc_returned_to(const struct sosc_regs *regs)
 {
 	return (struct sosc_site *)(regs->r11 + SOSC_DISTANCE);
 }
 
-enum { SOSC_STATE = 512 }; // bytes of the registers that this code does not use, at 16
+enum { SOSC_STATE = 512 }; // bytes that fxsave64 writes, at a multiple of 16
 
-/** Those registers as the function will find them, or has left them; changes none of them. */
+/**
+ * Store the x87 and SSE registers as the function will see them, or has left them. Changes none of
+ * them.
+ */
 static __attribute__((noinline, unused)) void sosc_state(uint8_t to[SOSC_STATE])
 {
 	__asm__ volatile("fxsave64 %0" : "=m"(*(uint8_t(*)[SOSC_STATE])to));
 }
 
-/** The low halves of the vector registers that arguments are passed in. */
+/** Copy the low halves of the vector registers in which arguments are passed. */
 static inline void sosc_float_arguments(uint64_t to[SOSC_FLOAT_ARGUMENTS])
 {
 	uint8_t state[SOSC_STATE] __attribute__((aligned(16)));
@@ -95,7 +97,7 @@ static inline void sosc_float_arguments(uint64_t to[SOSC_FLOAT_ARGUMENTS])
 		memcpy(&to[i], state + 160 + 16 * i, 8);
 }
 
-/** All registers that a result can be in: rax, rdx, xmm0, xmm1, st0, st1 (psABI, 3.2.3). */
+/** Copy all registers that can hold a result: rax, rdx, xmm0, xmm1, st0, st1 (psABI, 3.2.3). */
 static inline void sosc_results(const struct sosc_regs *regs, uint64_t to[SOSC_RESULT_WORDS])
 {
 	uint8_t state[SOSC_STATE] __attribute__((aligned(16)));
@@ -109,7 +111,7 @@ static inline void sosc_results(const struct sosc_regs *regs, uint64_t to[SOSC_R
 	}
 }
 
-enum { SOSC_VECTORS_SIZE = 512 }; // bytes of the vector registers of arguments, at their widest
+enum { SOSC_VECTORS_SIZE = 512 }; // bytes of all vector argument registers at their widest
 
 #pragma GCC visibility push(hidden)
 bool sosc_vectors(uint8_t to[SOSC_VECTORS_SIZE], uint32_t size);
@@ -118,14 +120,15 @@ bool sosc_vectors(uint8_t to[SOSC_VECTORS_SIZE], uint32_t size);
 // ---- variable arguments (psABI, 3.5.7) --------------------------------------
 
 enum {
-	SOSC_SAVED_INTEGERS = 48, // bytes of an area of saved registers: integers end here,
-	SOSC_SAVED_SIZE = 176, // and vectors, each in 16 bytes, here
+	SOSC_SAVED_INTEGERS = 48, // bytes of a register save area: saved integers end here,
+	SOSC_SAVED_SIZE = 176, // and saved vector registers, 16 bytes each, end here
 };
 
 struct sosc_va_list {
-	uint32_t integers, floats; // where the next one of each kind is in the saved registers
-	uint64_t memory; // addr of the next one that no register had room for
-	uint64_t saved; // addr of the saved registers
+	// offsets of the next argument of each kind in the register save area
+	uint32_t integers, floats;
+	uint64_t memory; // addr of the next argument that was passed on the stack
+	uint64_t saved; // addr of the register save area
 };
 
 // ---- frames (psABI, 3.6.2; the kernel's struct rt_sigframe) ------------------
@@ -133,16 +136,17 @@ struct sosc_va_list {
 enum {
 	SOSC_DWARF_FP = 6, // columns of unwind tables: rbp,
 	SOSC_DWARF_SP = 7, // rsp
-	// from where the stack pointer is in a handler's caller to what the signal has interrupted
+	// offsets from the stack pointer in the caller of a signal handler to the interrupted
+	// registers
 	SOSC_SIGNAL_FP = 120,
 	SOSC_SIGNAL_SP = 160,
 	SOSC_SIGNAL_ADDR = 168,
-	SOSC_SIGNAL_RETURN_SIZE = 9, // bytes of code that such a caller has
+	SOSC_SIGNAL_RETURN_SIZE = 9, // bytes of code in such a caller (the restorer)
 };
 
 // ---- threads ---------------------------------------------------------------
 
-// Where C libraries have a thread's id, from the thread pointer: glibc, musl, musl 1.1.
+// Offset of the thread id from the thread pointer in C libraries: glibc, musl, musl 1.1.
 #define SOSC_TID_OFFSETS {0x2d0, 0x30, 0x38}
 
 static inline uint64_t sosc_thread_pointer(void)
@@ -153,7 +157,7 @@ static inline uint64_t sosc_thread_pointer(void)
 	return tp;
 }
 
-/** The int of this thread at @offset from the thread pointer, as it is now. */
+/** Return the current value of this thread's int at @offset from the thread pointer. */
 static inline uint32_t sosc_thread_word(int64_t offset)
 {
 	uint32_t value;
@@ -167,28 +171,31 @@ static inline void sosc_set_thread_word(int64_t offset, uint32_t value)
 	__asm__ volatile("movl %0, %%fs:(%1)" : : "r"(value), "r"(offset) : "memory");
 }
 
-// Each of these is one instruction without a lock: whole for the signal handlers of the
-// thread, and for nobody else.
+// Each of these is one instruction without a lock prefix. It is atomic for signal handlers of the
+// same thread, and not for other threads.
 
 static inline void sosc_local_increment(uint64_t *at)
 {
 	__asm__ volatile("incq %0" : "+m"(*at));
 }
 
-/** Add to a word; what was there before. */
+/** Add @add to a word. Return the value before. */
 static inline uint64_t sosc_local_add(uint64_t *at, uint64_t add)
 {
 	__asm__ volatile("xaddq %0, %1" : "+r"(add), "+m"(*at) : : "memory");
 	return add;
 }
 
-/** The same for who does not ask what stood there: it takes less time. */
+/** Add @add to a word without returning the value before, which takes less time. */
 static inline void sosc_local_increase(uint64_t *at, uint64_t add)
 {
 	__asm__ volatile("addq %1, %0" : "+m"(*at) : "r"(add) : "memory", "cc");
 }
 
-/** Store a pair of words, which lies at a multiple of 16, at once; whether @from stood there. */
+/**
+ * If the pair of words at @at, a multiple of 16, equals @from, store @to there atomically. Return
+ * whether it did.
+ */
 static inline bool sosc_swap_pair(uint64_t at[2], const uint64_t from[2], const uint64_t to[2])
 {
 	uint64_t low = from[0], high = from[1];
@@ -207,7 +214,7 @@ static inline uint32_t sosc_local_add_short(uint32_t *at, uint32_t add)
 	return add;
 }
 
-/** Store @to where @from stands; whether it stood there. */
+/** If the word at @at equals @from, store @to there. Return whether it did. */
 static inline bool sosc_local_swap(uint64_t *at, uint64_t from, uint64_t to)
 {
 	bool done;
@@ -221,7 +228,7 @@ static inline bool sosc_local_swap(uint64_t *at, uint64_t from, uint64_t to)
 
 // ---- other instructions ----------------------------------------------------
 
-/** The time stamp counter: see sosc_ticks. */
+/** Read the time stamp counter. See sosc_ticks. */
 static inline uint64_t sosc_read_counter(void)
 {
 	uint32_t low, high;
@@ -230,26 +237,29 @@ static inline uint64_t sosc_read_counter(void)
 	return (uint64_t)high << 32 | low;
 }
 
-/** 0, which a processor does not know before @tsc: what it adds that to an address for waits, too. */
+/**
+ * Return 0 in a way that makes the processor wait for @tsc: an instruction that adds the 0 to an
+ * address cannot run before rdtsc has finished.
+ */
 static inline uint64_t sosc_zero_behind(uint64_t tsc)
 {
 	__asm__("andl $0, %k0" : "+r"(tsc) : : "cc");
 	return tsc;
 }
 
-/** The counter is not read before all that stands in front of this is done. */
+/** Let the processor finish all instructions before this point before it reads the counter. */
 static inline void sosc_counter_waits(void)
 {
 	__asm__ volatile("lfence" : : : "memory");
 }
 
-/** What lies at @addr is about to be written: have it by then. It need not be there at all. */
+/** Prefetch @addr for writing. The address need not be mapped. */
 static inline void sosc_will_write(uint64_t addr)
 {
 	__asm__ volatile("prefetchw (%0)" : : "r"(addr));
 }
 
-/** What a loop does that waits for another thread. */
+/** Tell the processor that this is a loop that waits for another thread. */
 static inline void sosc_pause(void)
 {
 	__asm__ volatile("pause");
@@ -265,13 +275,14 @@ static inline void sosc_fill_bytes(void *to, int byte, size_t size)
 	__asm__ volatile("rep stosb" : "+D"(to), "+c"(size) : "a"(byte) : "memory");
 }
 
-// ---- relocations, by what they fill ----------------------------------------
+// ---- relocation types ------------------------------------------------------
 
 enum {
-	SOSC_RELOCATION_JUMP_SLOT = R_X86_64_JUMP_SLOT, // a function's address, lazily
-	SOSC_RELOCATION_GLOB_DAT = R_X86_64_GLOB_DAT, // any symbol's address
-	SOSC_RELOCATION_ABSOLUTE = R_X86_64_64, // the same, in data of the program's own
-	SOSC_RELOCATION_RELATIVE = R_X86_64_RELATIVE, // an address of the image itself
+	// address of a function, may be bound lazily
+	SOSC_RELOCATION_JUMP_SLOT = R_X86_64_JUMP_SLOT,
+	SOSC_RELOCATION_GLOB_DAT = R_X86_64_GLOB_DAT, // address of any symbol
+	SOSC_RELOCATION_ABSOLUTE = R_X86_64_64, // address of any symbol, in the program's own data
+	SOSC_RELOCATION_RELATIVE = R_X86_64_RELATIVE, // an address in the image itself
 };
 
 // ---- system calls ----------------------------------------------------------
@@ -300,7 +311,8 @@ enum {
 	SYS_PROCESS_VM_READV = 310,
 	SYS_READ = 0,
 	SYS_GETPEERNAME = 52,
-	SYS_PRCTL = 157, // the agent makes none of these, but sees all of them (guard.c)
+	// the agent never makes the following system calls, but watches for all of them (guard.c)
+	SYS_PRCTL = 157,
 	SYS_SECCOMP = 317,
 	SYS_SETUID = 105,
 	SYS_SETGID = 106,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The trampolines themselves, and the unwind rules of where they are mapped.
+// The trampolines, and the unwind rules of the places where they are mapped.
 
 #include "base/layout.h"
 
-// ---- pages of trampolines, mapped again and again --------------------------
+// ---- pages of trampolines, each mapped many times --------------------------
 
 	.section .pages, "ax", @progbits
 	.balign	4096
@@ -34,11 +34,12 @@ sosc_site_page:
 	.balign	4096, 0xcc
 
 // Counters: entry trampolines that count calls of one thread from two call sites without going to a
-// handler, as each place more that code is fetched from costs as much as the counting. All others go
-// to the handler of their cell, as do those of a child that is forked in here: it has no array. rax
-// is kept below rsp, where signal handlers leave it alone, so that the rule is that of a function's
-// first instruction. The thread's array is asked for before the return address: whoever changes
-// sessions changes that.
+// handler, because each further place that code is fetched from costs as much as the counting
+// itself. All other calls go to the handler of their cell. So do calls in a child that is forked
+// while it is in here, as it has no count array. rax is kept below rsp, in the red zone, where
+// signal handlers leave it alone, so that the unwind rule is the rule of a function's first
+// instruction. The thread's array is read before the counter's return addresses, because the start
+// of a session changes these.
 	.globl	sosc_counter_page
 sosc_counter_page:
 	.rept	4096 / SOSC_COUNTER_SIZE
@@ -69,7 +70,7 @@ sosc_counter_page:
 	.balign	SOSC_COUNTER_SIZE, 0xcc
 	.endr
 
-// ---- where they are mapped, with their unwind rules ------------------------
+// ---- where the pages are mapped, with their unwind rules -------------------
 
 	.section .entries, "ax", @nobits
 	.globl	sosc_entries
@@ -79,17 +80,17 @@ sosc_entries:
 	.skip	0x400000
 	.cfi_endproc
 
-// The frame of a return trampoline has size zero. At offsets 0 and 4 the return
-// address is still on the stack, later it is not:
+// The frame of a return trampoline has size zero. At offsets 0 and 4 the return address is still on
+// the stack, later it is not:
 //	sp' = rsp + ((pc & 31) < 8) * 8
 // and the return address is the first word of the data behind the trampoline:
 //	*((pc & ~31) + SOSC_DISTANCE)
-// Where that is another trampoline's (SITE_DEPTH says so), of a call that ended in this
-// one or of another instrument's, the rule goes on to its: two signal frames with one
-// canonical frame address are more than libgcc can tell from their caller.
-// As a signal frame the canonical frame address is exact and unwinders use the
-// program counter as it is; the return address is given less one, so that the
-// frame above is looked up inside the call instruction.
+// This word may lead to another return trampoline (SITE_DEPTH tells): the trampoline of an
+// enclosing call that tail-called this one, or of another instrument. Then the rule follows the
+// chain to the end, because libgcc cannot tell two signal frames with the same canonical frame
+// address apart. In a signal frame the canonical frame address is exact, and unwinders use the
+// program counter as it is. The rule therefore gives the return address less one, so that the frame
+// above is looked up inside the call instruction.
 	.section .sites, "ax", @nobits
 	.globl	sosc_sites
 	.hidden	sosc_sites
@@ -98,7 +99,7 @@ sosc_sites:
 	.cfi_signal_frame
 	.cfi_escape 0x0f, 11, 0x77, 0, 0x80, 0, 0x4f, 0x1a, 0x38, 0x2d, 0x33, 0x24, 0x22
 	.cfi_escape 0x16, 16, 23, 0x80, 0
-	// again: and -32, plus the distance: the data; its return address, its depth
+	// again: and -32, add the distance: the data; its return address, its depth
 	.cfi_escape 0x09, 0xe0, 0x1a, 0x0c, DISTANCE_BYTES, 0x22, 0x12, 0x06, 0x16, 0x23, SITE_DEPTH, 0x94, 1
 	.cfi_escape 0x28, 0xed, 0xff // bra again
 	.cfi_escape 0x31, 0x1c

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel's clocks, by system calls: for what happens off the call path.
+// The kernel's clocks, read by system calls, for code off the call path.
 
 #include "base/clock.h"
 #include "base/agent.h"
@@ -20,7 +20,10 @@ uint64_t sosc_clock_ns(int clock)
 	return (uint64_t)now.sec * 1000000000 + (uint64_t)now.nsec;
 }
 
-/** Ticks of a ns, << SOSC_RATE_BITS, from the session's begin to @now; 0: it has only begun. */
+/**
+ * Return ticks per ns, << SOSC_RATE_BITS, from the session's beginning to @now; 0: the session has
+ * only just begun.
+ */
 uint64_t sosc_clock_rate(uint64_t now)
 {
 	uint64_t ns = sosc_clock_ns(CLOCK_MONOTONIC_RAW) - sosc_control->monotonic_start;
@@ -28,15 +31,15 @@ uint64_t sosc_clock_rate(uint64_t now)
 	return ns ? ((now - sosc_tsc_start) << SOSC_RATE_BITS) / ns : 0;
 }
 
-/** Whether it is past @until, in ns of CLOCK_MONOTONIC_RAW; 0 = never. */
+/** Return whether the time @until has passed, in ns of CLOCK_MONOTONIC_RAW; 0 = never. */
 bool sosc_is_over(uint64_t until)
 {
 	return until && sosc_clock_ns(CLOCK_MONOTONIC_RAW) >= until;
 }
 
 /**
- * Wait until *@word is no longer @value, a waker or a signal comes, or @ns (below a
- * second) are over. Return how many ns it has been: at most twice @ns.
+ * Wait until *@word differs from @value, a waker or a signal comes, or @ns (below a second) have
+ * passed. Return for how many ns the thread has waited, at most twice @ns.
  */
 uint64_t sosc_wait(const uint32_t *word, uint32_t value, uint32_t ns)
 {
@@ -53,6 +56,6 @@ uint64_t sosc_wait(const uint32_t *word, uint32_t value, uint32_t ns)
 	start = sosc_clock_ns(CLOCK_MONOTONIC_RAW);
 	(void)sosc_sys6(SYS_FUTEX, (long)word, FUTEX_WAIT, value, (long)&timeout, 0, 0);
 	took = sosc_clock_ns(CLOCK_MONOTONIC_RAW) - start;
-	// longer: we have been stopped, and soscope with us, maybe
+	// if it took longer, this process was stopped, and soscope possibly with it
 	return took < 2ull * ns ? took : 2ull * ns;
 }

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * The processor's clock, for records, and the kernel's, for what happens off the call path.
- */
+/** The processor's clock, for records, and the kernel's clocks, for code off the call path. */
 #ifndef SOSC_CLOCK_H
 #define SOSC_CLOCK_H
 
@@ -10,9 +8,9 @@
 #pragma GCC visibility push(hidden)
 
 extern uint8_t sosc_clock_off;
-extern uint64_t sosc_tsc_start; // what the starts of calls are counted from
+extern uint64_t sosc_tsc_start; // the starts of calls are counted from this tsc
 
-/** What the processor's clock says; 0 where the program has forbidden it. */
+/** Return the time stamp counter; 0 if the program has forbidden rdtsc. */
 static inline uint64_t sosc_ticks(void)
 {
 	if (sosc_clock_off)
@@ -20,7 +18,7 @@ static inline uint64_t sosc_ticks(void)
 	return sosc_read_counter();
 }
 
-/** How many ticks it has been since @start, which the processor's clock said. */
+/** Return how many ticks have passed since @start, a value of sosc_ticks. */
 static inline uint64_t sosc_ticks_since(uint64_t start)
 {
 	uint64_t now = sosc_ticks();

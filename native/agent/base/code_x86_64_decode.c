@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/code_x86_64_decode.h"
 
-// One bit an opcode: those of the one-byte map that are followed by a ModRM byte.
+// One bit for each opcode of the one-byte map: set if a ModRM byte follows.
 static const uint32_t one_byte_modrm[8] = {
 	0x0f0f0f0f, 0x0f0f0f0f, 0x00000000, 0x00000a08,
 	0x0000ffff, 0x00000000, 0xff0f00c3, 0xc0c00000,
@@ -12,7 +12,7 @@ static bool bit(const uint32_t set[8], uint8_t at)
 	return set[at / 32] >> (at % 32) & 1;
 }
 
-// Bytes of immediate operand in the one-byte map; -1 = not a valid opcode.
+// Returns the size of the immediate operand in the one-byte map; -1 = not a valid opcode.
 static int immediate(const struct sosc_insn *insn, bool small)
 {
 	uint8_t op = insn->opcode;
@@ -142,8 +142,8 @@ static void read_modrm(struct cursor *cursor, uint8_t rex, struct sosc_insn *ins
 	cursor->at += insn->mod == 1 ? 1 : insn->mod == 2 ? 4 : 0;
 }
 
-// VEX and EVEX: the registers that are general ones are in memory operands, or
-// few (BMI); read like the others.
+// VEX and EVEX: general registers occur only in memory operands, and in a few BMI instructions;
+// they are read like those of other instructions.
 static bool read_vector(struct cursor *cursor, uint8_t first, struct sosc_insn *insn)
 {
 	uint8_t rex, map, p0 = next(cursor);
@@ -168,7 +168,7 @@ static bool read_vector(struct cursor *cursor, uint8_t first, struct sosc_insn *
 	return map >= 1 && map <= 6;
 }
 
-/** Decode the instruction at @code; false where it is none that this knows. */
+/** Decode the instruction at @code. Return false if this decoder does not know it. */
 bool sosc_decode(const uint8_t *code, uint64_t room, struct sosc_insn *insn)
 {
 	struct cursor cursor = {.code = code, .room = room};
@@ -202,7 +202,7 @@ bool sosc_decode(const uint8_t *code, uint64_t room, struct sosc_insn *insn)
 		else
 			insn->rm = (uint8_t)((byte & 7) | (rex & 1) << 3); // push, pop, mov
 		operand = immediate(insn, small);
-		if (byte == 0x8f && insn->reg & 7) // AMD's XOP, no pop
+		if (byte == 0x8f && insn->reg & 7) // AMD's XOP prefix, not pop
 			return false;
 	} else {
 		byte = next(&cursor);

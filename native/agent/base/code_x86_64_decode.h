@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Length and operands of one x86-64 instruction: as much as it takes to say
- * which general registers it names (Intel SDM volume 2, chapter 2, appendix A).
+ * Decode length and operands of one x86-64 instruction, as far as needed to tell which general
+ * registers it uses (Intel SDM volume 2, chapter 2, appendix A).
  */
 #ifndef SOSC_CODE_X86_64_DECODE_H
 #define SOSC_CODE_X86_64_DECODE_H
@@ -15,12 +15,12 @@ struct sosc_insn {
 	uint8_t opcode;
 	bool has_modrm;
 	bool wide; // REX.W
-	bool rip; // the operand in memory is relative to rip
+	bool rip; // the memory operand is relative to rip
 	uint8_t mod;
-	uint8_t reg; // with REX.R
-	uint8_t rm; // with REX.B: a register if mod is 3, else the base (if any)
-	uint8_t index; // with REX.X; 4 = none
-	uint32_t displacement_at; // offset of a rip-relative displacement
+	uint8_t reg; // extended by REX.R
+	uint8_t rm; // extended by REX.B: a register if mod is 3, else the base register, if any
+	uint8_t index; // extended by REX.X; 4 = none
+	uint32_t displacement_at; // offset in the instruction of a rip-relative displacement
 };
 
 bool sosc_decode(const uint8_t *code, uint64_t room, struct sosc_insn *insn);

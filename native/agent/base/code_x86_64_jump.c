@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A jump over the loader's empty function. The same rule as entry/arch_x86_64.py, which
-// has it where soscope can write from outside; tests/agent/test_jump.py compares them.
+// A jump over the loader's empty r_brk function. entry/arch_x86_64.py has the same rule, for writes
+// by soscope from outside; tests/agent/test_jump.py compares the two.
 
 #include "base/jump.h"
 
 enum { RET = 0xc3, NOP = 0x90, BREAK = 0xcc, JUMP = 0xe9, JUMP_SIZE = 5 };
 
-/** The size of the padding instruction at @code, which may end behind @end; 0 for another one. */
+/**
+ * Return the size of the padding instruction at @code; the instruction may end behind @end. Return
+ * 0 if the instruction is not padding.
+ */
 uint32_t sosc_nop_size(const uint8_t *code, const uint8_t *end)
 {
 	uint32_t prefixes = 0;
@@ -38,10 +41,10 @@ uint32_t sosc_nop_size(const uint8_t *code, const uint8_t *end)
 }
 
 /**
- * Make the 8 bytes that let the empty function at @at, whose SOSC_EMPTY_FUNCTION bytes are
- * @old, jump to @to. False where the jump does not reach, where it would overwrite more
- * than the function and the padding behind it, and where the 8 bytes are not one aligned
- * word, which could not be written at once.
+ * Compute the 8 bytes that make the empty function at @at jump to @to. @old are the
+ * SOSC_EMPTY_FUNCTION bytes that are there now. Return false if the jump does not reach, if it
+ * would overwrite more than the function and the padding behind it, or if the 8 bytes are not one
+ * aligned word, which could not be written atomically.
  */
 bool sosc_jump(uint64_t at, uint64_t to, const uint8_t old[SOSC_EMPTY_FUNCTION], uint8_t code[8])
 {

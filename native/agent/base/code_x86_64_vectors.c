@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole vector registers, as a function is passed them, or has returned one.
+// Whole vector registers, as they hold a function's arguments or its result.
 
 #include "base/arch.h"
 
@@ -13,8 +13,8 @@ enum {
 	ZMM_STATE = 0xe6,
 };
 
-// Bytes of the widest register that processor and kernel know. To ask the processor takes
-// microseconds in a virtual machine.
+// Returns the size in bytes of the widest vector register that processor and kernel support. The
+// result is kept, because cpuid takes microseconds in a virtual machine.
 static uint32_t widest(void)
 {
 	static uint32_t known;
@@ -82,8 +82,8 @@ static void store_zmm(uint8_t *to)
 }
 
 /**
- * The first @size bytes (16, 32 or 64) of each vector register that arguments are passed in,
- * from @to on; changes none of them. False: the processor has none of that size.
+ * Copy the first @size bytes (16, 32 or 64) of each vector argument register to @to. Changes no
+ * register. Return false if the processor has no registers of that size.
  */
 bool sosc_vectors(uint8_t to[SOSC_VECTORS_SIZE], uint32_t size)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The instruments of the session: which there are, and what they are told.
+// The instruments of the session, and how they are told what happens.
 
 #include "base/instrument.h"
 #include "base/session.h"
@@ -9,7 +9,10 @@ struct sosc_language sosc_languages[SOSC_LANGUAGE_KINDS];
 uint32_t sosc_held;
 uint32_t sosc_needs;
 
-/** A session begins: which instruments it holds, and what they need. The table is filled in. */
+/**
+ * A session begins: find out which instruments it has and what they need. Their tables are filled
+ * in already.
+ */
 void sosc_instruments_init(void)
 {
 	sosc_held = 1u << SOSC_INSTRUMENT_GUARD;
@@ -28,7 +31,9 @@ void sosc_instruments_init(void)
 	}
 }
 
-/** Whether calls of this session return through trampolines, those of guards aside. */
+/**
+ * Return whether calls of this session return through trampolines, apart from calls of the guard.
+ */
 bool sosc_instruments_see_exits(void)
 {
 	for (uint32_t i = 0; i < sosc_session->plans; i++) {
@@ -44,7 +49,7 @@ bool sosc_instruments_see_exits(void)
 	return false;
 }
 
-/** Have no call return through a trampoline. Before anything is hooked. */
+/** Let no call return through a trampoline. To be called before anything is hooked. */
 void sosc_instruments_see_no_exits(void)
 {
 	if (!sosc_instruments_see_exits())
@@ -54,7 +59,7 @@ void sosc_instruments_see_no_exits(void)
 			  __ATOMIC_RELAXED);
 }
 
-/** A session begins: its instruments have their memory, and threads can be told. */
+/** A session begins. Its instruments have their memory, and threads can be identified. */
 void sosc_instruments_start(void)
 {
 	for (uint32_t kind = 0; kind < SOSC_INSTRUMENT_KINDS; kind++)
@@ -62,7 +67,10 @@ void sosc_instruments_start(void)
 			sosc_instruments[kind].start();
 }
 
-/** Let the instruments that do so change the code of an image; false: it is past @until. */
+/**
+ * Let instruments change the code of an image. Return false if the time @until has passed before
+ * all was done.
+ */
 bool sosc_instruments_code(struct sosc_hooking *work, uint64_t until)
 {
 	for (uint32_t kind = 0; kind < SOSC_INSTRUMENT_KINDS; kind++)
@@ -79,7 +87,7 @@ void sosc_instruments_thread(struct sosc_thread *thread)
 			sosc_instruments[kind].thread(thread);
 }
 
-/** @thread goes on as another one, or @has_ended. */
+/** @thread continues as another thread, or its thread @has_ended. */
 void sosc_instruments_part(struct sosc_thread *thread, bool has_ended)
 {
 	for (uint32_t kind = 0; kind < SOSC_INSTRUMENT_KINDS; kind++)
@@ -87,7 +95,7 @@ void sosc_instruments_part(struct sosc_thread *thread, bool has_ended)
 			sosc_instruments[kind].part(thread, has_ended);
 }
 
-/** This is a forked child; it goes on, or it @is_quiet. */
+/** This is a forked child. It is recorded, or it @is_quiet. */
 void sosc_instruments_forked(bool is_quiet)
 {
 	for (uint32_t kind = 0; kind < SOSC_INSTRUMENT_KINDS; kind++) {
@@ -99,7 +107,7 @@ void sosc_instruments_forked(bool is_quiet)
 	}
 }
 
-/** The session is over, see sosc_session_rest. */
+/** The session is over. See sosc_session_rest. */
 void sosc_instruments_rest(void)
 {
 	for (uint32_t kind = 0; kind < SOSC_INSTRUMENT_KINDS; kind++)
@@ -107,7 +115,7 @@ void sosc_instruments_rest(void)
 			sosc_instruments[kind].quiet();
 }
 
-/** An image is gone, and its code with it. */
+/** An image was unloaded, and its code with it. */
 void sosc_instruments_closed(const struct sosc_loaded *image)
 {
 	for (uint32_t kind = 0; kind < SOSC_INSTRUMENT_KINDS; kind++)
@@ -116,8 +124,9 @@ void sosc_instruments_closed(const struct sosc_loaded *image)
 }
 
 /**
- * The instrument's own memory, if it has @size bytes at least; else NULL. It is shared with soscope
- * and with children: what soscope has said there is to be read in sosc_given.
+ * Return the instrument's own memory, if it has at least @size bytes, else NULL. The memory is
+ * shared with soscope and with children. What soscope tells the instrument is to be read from
+ * sosc_given instead.
  */
 void *sosc_own(enum sosc_instrument_kind kind, uint64_t size)
 {
@@ -129,8 +138,8 @@ void *sosc_own(enum sosc_instrument_kind kind, uint64_t size)
 }
 
 /**
- * What soscope has given to the instrument, if that is @size bytes at least; else NULL. It stays
- * what it is when the session is over and the instrument's own memory reads as zeros.
+ * Return what soscope has given to the instrument, if it has at least @size bytes, else NULL. It
+ * keeps its contents after the session, when the instrument's own memory reads as zeros.
  */
 const void *sosc_given(enum sosc_instrument_kind kind, uint64_t size)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * What an instrument is: one file with one function that fills in this table, and a line
- * in SOSC_INSTRUMENTS. A slot leads to the cell of the first instrument that has
- * chosen it, that to the cell of the next, the last to the function; each costs what its
- * own handler costs, and nothing where it is not asked for.
+ * What an instrument is: one file with one function that fills in this table, and a line in
+ * SOSC_INSTRUMENTS. A slot leads to the cell of the first instrument that has chosen it. That cell
+ * leads to the cell of the next instrument, and the last cell to the function. Each instrument
+ * costs what its own handler costs, and nothing in slots that it has not chosen.
  */
 #ifndef SOSC_INSTRUMENT_H
 #define SOSC_INSTRUMENT_H
@@ -19,57 +19,61 @@ struct sosc_layer;
 struct sosc_loaded;
 struct sosc_thread;
 
-struct sosc_call { // what a handler in C gets
+struct sosc_call { // argument of handlers written in C
 	const struct sosc_layer *layer;
-	uint32_t cell; // its index, that of the slot's record, too
-	struct sosc_thread *thread; // NULL: there is no room for another one
-	struct sosc_regs *regs; // of the call, or at its return; what is changed is carried out
-	uint64_t sp; // where the return address lies
+	uint32_t cell; // index of the cell, and of the slot's record
+	struct sosc_thread *thread; // NULL: the table of threads is full
+	struct sosc_regs *regs; // registers at the call or at its return; changes take effect
+	uint64_t sp; // address at which the return address lies
 	uint64_t target; // for SOSC_GO_TO
-	uint64_t number; // of the call, where the assembly has counted it; else 0
+	uint64_t number; // number of the call, if the assembly has counted it, else 0
 };
 
-enum sosc_next { // after a handler of entries
-	SOSC_GO_ON, // to the next instrument, or the function
-	SOSC_GO_ON_AND_COME_BACK, // the same, and `exit` is called with the result
-	SOSC_RETURN_NOW, // with *sosc_result(regs): the function is not called
-	SOSC_GO_TO, // call->target instead
+enum sosc_next { // result of an entry handler
+	SOSC_GO_ON, // go on to the next instrument, or the function
+	SOSC_GO_ON_AND_COME_BACK, // the same, and call `exit` with the result
+	SOSC_RETURN_NOW, // return *sosc_result(regs) without calling the function
+	SOSC_GO_TO, // go to call->target instead of the function
 };
 
-enum sosc_need { // what an instrument wants to be there
-	SOSC_NEEDS_IDS = 1, // of threads and processes
+enum sosc_need { // what an instrument needs
+	SOSC_NEEDS_IDS = 1, // ids of threads and processes
 	SOSC_NEEDS_CLOCK = 2,
 	SOSC_NEEDS_PARKED = 4, // a thread's table of calls that have not returned
-	SOSC_NEEDS_EVERY_CALL = 8, // sees also the calls of children that nobody follows
+	SOSC_NEEDS_EVERY_CALL = 8, // to see calls of children that are not followed as well
 };
 
 struct sosc_instrument {
 	uint32_t needs; // enum sosc_need
-	bool addresses; // calls through pointers, too: where it alone has chosen a function,
-		// its address becomes another one, everywhere the same
-	// which handler of entries a cell gets; NULL: `entry` is called
+	// hook calls through pointers, too: if no other instrument has chosen a function, its
+	// address is replaced everywhere by the same other address
+	bool addresses;
+	// return the entry handler for a cell; NULL: `entry` is called
 	uint64_t (*handler)(const struct sosc_chosen *chosen, bool entry_only);
-	// that one of them which counts by call site: its slots may lead to counters; 0: none does
+	// the handler that counts by call site: slots with it may lead to counters; 0: there is
+	// none
 	uint64_t counted;
-	// the same, for an instrument that makes something of each slot
+	// as `handler`, for an instrument that keeps data for each slot
 	uint64_t (*hooked)(const struct sosc_candidate *at, uint32_t cell);
-	// handler of exits, for all return trampolines of this instrument; 0: `exit` is called
+	// exit handler for all return trampolines of this instrument; 0: `exit` is called
 	uint64_t exit_handler;
 	enum sosc_next (*entry)(struct sosc_call *call);
 	void (*exit)(struct sosc_call *call);
-	// changes code of an image whose slots are hooked; false: it is past @until, and is called again
+	// change code of an image whose slots are hooked; false: the time @until has passed, call
+	// it again
 	bool (*code)(struct sosc_hooking *work, uint64_t until);
-	void (*start)(void); // a session that holds it begins, with everything stopped
-	void (*thread)(struct sosc_thread *thread); // makes its first call
-	void (*forked)(void); // a child that goes on, at its first call
-	void (*quiet)(void); // this process records nothing any more
-	// @thread goes on as another one, or @has_ended and another one has its place: what it has
-	// written so far is not the other's
+	void (*start)(void); // a session with this instrument begins, with all threads stopped
+	void (*thread)(struct sosc_thread *thread); // a thread makes its first call
+	void (*forked)(void); // in a forked child that is recorded, at its first call
+	void (*quiet)(void); // this process records nothing from now on
+	// @thread continues as another thread, or @has_ended and another thread takes its place:
+	// what it has written so far does not belong to the other thread
 	void (*part)(struct sosc_thread *thread, bool has_ended);
-	void (*closed)(const struct sosc_loaded *image); // it is gone; another may be there next
+	// an image was unloaded; another may be loaded in its place
+	void (*closed)(const struct sosc_loaded *image);
 };
 
-// Each with the name of its number in wire.h, and that of its file.
+// Each instrument with its name in enum sosc_instrument_kind of wire.h, and the name of its file.
 #define SOSC_INSTRUMENTS(ONE) \
 	ONE(GUARD, guard)     \
 	ONE(COUNT, count)     \
@@ -90,17 +94,19 @@ extern struct sosc_instrument sosc_instruments[SOSC_INSTRUMENT_KINDS];
 
 struct sosc_blocks;
 
-// How stack/ gets the frames of an interpreter: each is a file of vm/, and fills in one of these.
+// How stack/ gets the frames of an interpreter: each interpreter is a file of vm/ that fills in one
+// of these.
 struct sosc_language {
-	bool is_there; // there is an interpreter that can be read
+	bool is_there; // there is an interpreter whose frames can be read
 	void (*start)(const struct sosc_blocks *given, struct sosc_blocks *own);
-	void (*see)(const struct sosc_loaded *image); // which may be the interpreter's
+	// check whether @image contains the interpreter
+	void (*see)(const struct sosc_loaded *image);
 	void (*forked)(void);
 	void (*forget)(const struct sosc_loaded *image);
 	uint32_t (*stack)(uint64_t *frames, uint32_t room, const struct sosc_thread *thread);
 };
 
-enum sosc_language_kind { // in the order in which they are asked, until one has frames
+enum sosc_language_kind { // in the order in which stack/ asks them, until one returns frames
 	SOSC_LANGUAGE_PYTHON,
 	SOSC_LANGUAGE_RUBY,
 	SOSC_LANGUAGE_KINDS,
@@ -108,7 +114,7 @@ enum sosc_language_kind { // in the order in which they are asked, until one has
 
 extern struct sosc_language sosc_languages[SOSC_LANGUAGE_KINDS];
 
-/** Whether this process has an interpreter whose frames are shown in stacks. */
+/** Return whether this process has an interpreter whose frames are shown in stacks. */
 static inline bool sosc_has_language(void)
 {
 	bool is_there = false;
@@ -118,10 +124,10 @@ static inline bool sosc_has_language(void)
 	return is_there;
 }
 
-extern uint32_t sosc_held; // bit set: instruments of this session
-extern uint32_t sosc_needs; // enum sosc_need, of all of them
+extern uint32_t sosc_held; // bit set of the instruments of this session
+extern uint32_t sosc_needs; // enum sosc_need, for all instruments together
 
-/** Whether this session holds an instrument, an enum sosc_instrument_kind. */
+/** Return whether this session has an instrument, an enum sosc_instrument_kind. */
 static inline bool sosc_holds(uint32_t kind)
 {
 	return sosc_held >> kind & 1;
@@ -143,9 +149,9 @@ const void *sosc_given(enum sosc_instrument_kind kind, uint64_t size);
 #pragma GCC visibility pop
 
 /**
- * The plan of an instrument in @session, NULL: it does not hold it. Who goes on from the plan to
- * memory of that session reads sosc_session once, as another session may begin while a signal
- * handler has interrupted a call.
+ * Return the plan of an instrument in @session; NULL: the session does not have the instrument.
+ * Code that goes on from the plan to memory of that session must read sosc_session only once,
+ * because another session may begin while a signal handler has interrupted a call.
  */
 static inline const struct sosc_plan *sosc_plan_in(const struct sosc_session *session,
 						   enum sosc_instrument_kind kind)

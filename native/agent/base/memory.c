@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading what may not be there, and writing into pages that are read-only.
+// Reading memory that may be unmapped, and writing to read-only pages.
 
 #include "base/memory.h"
 #include "base/state.h"
@@ -11,8 +11,8 @@ static uint64_t whole_pages(uint64_t size)
 }
 
 /**
- * Whether a word can be read at @addr: rt_sigprocmask reads the new mask before it looks at how to
- * apply it, and this is no way to.
+ * Return whether a word can be read at @addr. rt_sigprocmask reads the new mask before it checks
+ * `how`, and -1 is not a valid `how`.
  */
 bool sosc_is_readable(uint64_t addr)
 {
@@ -20,8 +20,8 @@ bool sosc_is_readable(uint64_t addr)
 }
 
 /**
- * Copy at most @size bytes of this process without faulting, @pid being a
- * thread of it that lives; how many could be read.
+ * Copy at most @size bytes of this process without faulting. @pid has to be the id of a living
+ * thread of the process. Return how many bytes could be read.
  */
 uint64_t sosc_read(uint32_t pid, void *to, uint64_t from, uint64_t size)
 {
@@ -33,7 +33,7 @@ uint64_t sosc_read(uint32_t pid, void *to, uint64_t from, uint64_t size)
 
 	if (done != -EPERM && done != -ENOSYS)
 		return done > 0 ? (uint64_t)done : 0;
-	// Forbidden, as by the seccomp filters of containers.
+	// The system call is forbidden, as by the seccomp filters of containers.
 	for (end = from; end - from < size; end = (end | (SOSC_PAGE - 1)) + 1)
 		if (!sosc_is_readable(end))
 			break;
@@ -48,13 +48,15 @@ bool sosc_protect(uint64_t start, uint64_t end, int prot)
 	return end <= start || sosc_sys3(SYS_MPROTECT, (long)start, (long)(end - start), prot) == 0;
 }
 
-/** Make @size bytes at @at zeros, of an array of ours; whole pages of it take no memory then. */
+/**
+ * Fill @size bytes at @at with zeros, in memory of the agent. Whole pages of it then use no memory.
+ */
 void sosc_memory_clear(void *at, uint64_t size)
 {
 	uint64_t from = (uint64_t)at, end = from + size, first = whole_pages(from);
 	uint64_t last = end & ~(uint64_t)(SOSC_PAGE - 1);
 
-	// pages that are locked in memory stay
+	// pages that are locked in memory cannot be dropped
 	if (last <= first ||
 	    sosc_sys3(SYS_MADVISE, (long)first, (long)(last - first), MADV_DONTNEED)) {
 		memset(at, 0, size);
@@ -68,13 +70,14 @@ enum { LENT_MOST = 8192 };
 
 static struct lent {
 	uint64_t at, size;
-	uint64_t *place; // that leads there, NULL: it goes with other memory
+	// the word that holds the address of this memory; NULL: the word lies in other such memory
+	uint64_t *place;
 } lent[LENT_MOST];
 static uint32_t lent_count;
 
 /**
  * Map @size bytes of zeros for sessions. Return NULL if there is no memory. A caller that keeps the
- * bytes calls sosc_memory_keep, or unmaps them itself when the agent rests.
+ * memory calls sosc_memory_keep, or unmaps it itself when the agent rests.
  */
 void *sosc_memory_map(uint64_t size)
 {
@@ -84,7 +87,7 @@ void *sosc_memory_map(uint64_t size)
 	return sosc_mmap_failed(map) ? NULL : map;
 }
 
-/** Unmap @size bytes at @map; NULL: there are none. */
+/** Unmap @size bytes at @map, if it is not NULL. */
 void sosc_memory_unmap(void *map, uint64_t size)
 {
 	if (map)
@@ -92,8 +95,9 @@ void sosc_memory_unmap(void *map, uint64_t size)
 }
 
 /**
- * @map, of @size bytes, is in use until the agent rests. The word at @place is 0 then; NULL: that word
- * is no more. Where too many are kept, this one stays for ever.
+ * @map, of @size bytes, is in use until the agent rests. Then the word at @place is set to 0.
+ * @place is NULL if that word will no longer exist. If too many mappings are kept, this one stays
+ * for ever.
  */
 void sosc_memory_keep(void *map, uint64_t size, void *place)
 {
@@ -103,7 +107,7 @@ void sosc_memory_keep(void *map, uint64_t size, void *place)
 		lent[number] = (struct lent){(uint64_t)map, size, place};
 }
 
-/** The agent rests: unmap what was kept. */
+/** The agent rests: unmap all memory that was kept. */
 void sosc_memory_rest(void)
 {
 	for (uint32_t i = 0; i < lent_count && i < LENT_MOST; i++) {
@@ -119,8 +123,8 @@ static bool is_often;
 static int32_t open_fd; // the descriptor + 1, 0 = none
 
 /**
- * @often: many sosc_write follow, and nobody else runs who could see a descriptor;
- * false after the last one.
+ * @often is true before many calls of sosc_write, while no other thread runs that could see the
+ * descriptor, and false after the last one.
  */
 void sosc_write_often(bool often)
 {
@@ -130,9 +134,9 @@ void sosc_write_often(bool often)
 	is_often = often;
 }
 
-// /proc/thread-self/mem writes through page protection and keeps other threads'
-// view of the page executable; mprotect of text would not. A first thread that
-// has ended has no memory.
+// /proc/thread-self/mem writes through page protection, and the page stays executable for other
+// threads. mprotect could not keep it so. /proc/self/mem has no memory if the process's first
+// thread has ended.
 static long open_memory(void)
 {
 	static const char path[] = "/proc/thread-self/mem";
@@ -146,7 +150,8 @@ enum {
 	TRIES = 3,
 };
 
-// Whether @fd shows the bytes around @addr there: no other file has any that far behind.
+// Returns whether @fd shows the bytes around @addr at that offset. No other file has such bytes at
+// so large an offset.
 static bool is_memory(long fd, uint64_t addr)
 {
 	uint64_t at = addr & ~(uint64_t)(ENOUGH - 1);
@@ -156,9 +161,9 @@ static bool is_memory(long fd, uint64_t addr)
 	       memcmp(seen, (const void *)at, ENOUGH) == 0;
 }
 
-// Other threads may close what they have not opened, as close_range does before an
-// exec, and open files of their own that get its number: those are not to be written,
-// nor closed.
+// Opens the memory file while other threads run. They may close descriptors that they have not
+// opened, as close_range does before an exec, and open files of their own, which get the same
+// number. The agent must neither write to nor close such a file.
 static long open_among_others(uint64_t addr)
 {
 	long fd = open_memory(), moved;
@@ -166,7 +171,7 @@ static long open_among_others(uint64_t addr)
 	if (fd < 0)
 		return fd;
 	moved = sosc_sys3(SYS_FCNTL, fd, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
-	if (moved < 0) // beyond a limit
+	if (moved < 0) // the number is beyond the limit of open files
 		return is_memory(fd, addr) ? fd : -EBADF;
 	if (is_memory(moved, addr)) {
 		(void)sosc_sys3(SYS_CLOSE, fd, 0, 0);
@@ -176,7 +181,7 @@ static long open_among_others(uint64_t addr)
 	return -EBADF;
 }
 
-// A process that has filtered its system calls itself is asked for no others.
+// If a process filters its own system calls, the agent makes no further ones for the check.
 static bool write_by_file(uint64_t addr, const void *bytes, uint64_t size)
 {
 	long fd = open_fd ? open_fd - 1 : -EBADF;
@@ -197,8 +202,8 @@ static bool write_by_file(uint64_t addr, const void *bytes, uint64_t size)
 }
 
 /**
- * Write @size bytes at @addr, whose page may be read-only; @text says that the
- * page is executable. Return whether the bytes stand there.
+ * Write @size bytes at @addr, whose page may be read-only. @text tells that the page is executable.
+ * Return whether the bytes are there now.
  */
 bool sosc_write(uint64_t addr, const void *bytes, uint64_t size, bool text)
 {
@@ -209,7 +214,8 @@ bool sosc_write(uint64_t addr, const void *bytes, uint64_t size, bool text)
 
 	if (write_by_file(addr, bytes, size))
 		return memcmp((const void *)addr, bytes, size) == 0;
-	// In a process that has given up its rights that file is root's. Code stays executable meanwhile.
+	// In a process that has given up its privileges, /proc/thread-self/mem belongs to root and
+	// cannot be opened. Code stays executable during mprotect.
 	if ((text && sosc_is_process_sealed()) || !sosc_protect(start, end, prot | PROT_WRITE))
 		return false;
 	memcpy((void *)addr, bytes, size);

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Memory that may be read-only, or not there.
- */
+/** Memory that may be read-only or unmapped. */
 #ifndef SOSC_MEMORY_H
 #define SOSC_MEMORY_H
 
 #include "base/agent.h"
 
-enum { SOSC_FEW = 32 }; // bytes that are copied word by word
+enum { SOSC_FEW = 32 }; // at most this many bytes are copied word by word
 
-/** Copy at most SOSC_FEW bytes: the processor's own copying takes longer to begin with. */
+/** Copy at most SOSC_FEW bytes. The processor's rep movsb takes longer to start. */
 static inline void sosc_copy_few(void *to, const void *from, size_t size)
 {
 	typedef uint64_t __attribute__((aligned(1), may_alias)) eight;

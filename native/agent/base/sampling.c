@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many bytes it is from one that is chosen to the next, drawn beforehand: whoever samples only
-// has to count them down.
+// The distance in bytes from one chosen byte to the next, drawn beforehand: code that samples only
+// has to count bytes down.
 
 #include "base/sampling.h"
 #include "base/clock.h"
 
-enum { FRACTION = 32 }; // bits of a logarithm behind the point
+enum { FRACTION = 32 }; // fraction bits of a logarithm
 
-/** A seed that is never 0; @different: what tells its owner from others of this moment. */
+/**
+ * Return a seed that is never 0. @different is a value that tells this owner from other owners at
+ * the same time.
+ */
 uint64_t sosc_chance_seed(uint64_t different)
 {
 	uint64_t seed = sosc_ticks() ^ different;
 
-	// as in splitmix64: owners whose seeds are alike draw what is not
+	// as in splitmix64: similar seeds lead to different sequences
 	seed = (seed ^ seed >> 30) * 0xbf58476d1ce4e5b9ull;
 	seed = (seed ^ seed >> 27) * 0x94d049bb133111ebull;
 	return (seed ^ seed >> 31) | 1;
@@ -30,11 +33,11 @@ static uint64_t next_random(uint64_t *seed)
 	return x * 0x2545f4914f6cdd1dull;
 }
 
-// -log2(@x / 2^64), as a fixed-point number: the bits behind the point by squaring.
+// Returns -log2(@x / 2^64) as a fixed-point number. Squaring yields the fraction bits.
 static uint64_t minus_log2(uint64_t x)
 {
 	uint32_t zeros = (uint32_t)__builtin_clzll(x);
-	uint64_t rest = x << zeros >> 1, log = 63 - zeros; // rest: in [1, 2), times 2^62
+	uint64_t rest = x << zeros >> 1, log = 63 - zeros; // rest lies in [1, 2), times 2^62
 
 	for (uint32_t i = 0; i < FRACTION; i++) {
 		rest = (uint64_t)((unsigned __int128)rest * rest >> 62);
@@ -45,8 +48,9 @@ static uint64_t minus_log2(uint64_t x)
 }
 
 /**
- * How many bytes it is to the next one that is chosen: exponentially distributed and rounded up,
- * each byte is as likely as any other. @scale: bytes, times 2^16, per unit of a logarithm to base 2.
+ * Return the distance in bytes to the next chosen byte. It is exponentially distributed and rounded
+ * up, so each byte is equally likely to be chosen. @scale: bytes, times 2^16, per unit of a
+ * logarithm to base 2.
  */
 uint64_t sosc_chance_draw(uint64_t *seed, uint64_t scale)
 {

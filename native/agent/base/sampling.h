@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Chance: which of many bytes are chosen, each with the same likelihood.
- */
+/** Random choice among many bytes, each with the same probability. */
 #ifndef SOSC_SAMPLING_H
 #define SOSC_SAMPLING_H
 

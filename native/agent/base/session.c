@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control blocks of this process and their plans: where they lie, what the present plan says of
-// both, and how a child leaves them if nobody follows it. A plan lies behind its block. This
-// process can only read the plan, and nobody but soscope can write to the plan's file. And variables
-// that every part reads (state.h), but for those that lie at fixed places (arch_x86_64_pages.S).
+// The control blocks of this process and their plans: where they lie, what the present plan
+// contains, and how a child leaves them if it is not followed. A plan lies behind its block. This
+// process can only read the plan, and only soscope can write to the plan's file. This file also
+// defines the variables that every part reads (state.h), except those at fixed addresses
+// (arch_x86_64_pages.S).
 
 #include "base/session.h"
 #include "base/signals.h"
@@ -17,18 +18,18 @@ struct sosc_layer sosc_layers[SOSC_MAX_SLOTS];
 struct sosc_control *sosc_control;
 const struct sosc_session *sosc_session;
 
-// The places of control blocks. Sessions take them by turns, and the present session has taken the
-// latest one. A block of an earlier session stays mapped: a signal handler may have interrupted
-// the agent in the middle of a record, and may return at any time. A place is taken again when
-// seven sessions have passed.
+// The places of control blocks. Sessions take the places in turn, and the present session has taken
+// the latest. A block of an earlier session stays mapped: a signal handler may have interrupted the
+// agent in the middle of a record, and may return at any time. A place is reused after seven more
+// sessions.
 static struct block {
-	uint64_t at, size; // the plan included
+	uint64_t at, size; // including the plan
 	uint64_t plan, plan_size;
 	struct sosc_session session;
 } blocks[SOSC_BLOCKS];
 static uint32_t block_number;
 
-// What the variables above lead to while the agent rests.
+// The variables above point here while the agent rests.
 static struct sosc_control no_control;
 static struct sosc_session no_session;
 
@@ -37,8 +38,8 @@ static uint64_t whole_pages(uint64_t size)
 	return (size + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
 }
 
-// An address range that is a multiple of the chunk size: a unit's place in its chunk is
-// read off its address.
+// Reserves an address range aligned to the chunk size, so that the address of a unit gives its
+// offset in its chunk.
 static long reserve(struct block *block, uint64_t size)
 {
 	const uint64_t mask = SOSC_CHUNK_SIZE - 1;
@@ -61,7 +62,7 @@ static long reserve(struct block *block, uint64_t size)
 	return 0;
 }
 
-/** Map the control block and the plan of a new session. Return: 0 or -errno. */
+/** Map the control block and the plan of a new session. Return 0 or -errno. */
 long sosc_session_map(const struct sosc_start *start)
 {
 	struct block *block = &blocks[block_number % SOSC_BLOCKS];
@@ -87,8 +88,8 @@ long sosc_session_map(const struct sosc_start *start)
 }
 
 /**
- * The plan of the session before gives its memory back: soscope cannot take away parts of a file
- * that is sealed. Who still uses that plan reads zeros.
+ * Free the memory of the previous session's plan: soscope cannot punch holes into a sealed file.
+ * Code that still uses that plan reads zeros.
  */
 void sosc_session_forget_plan(void)
 {
@@ -100,8 +101,8 @@ void sosc_session_forget_plan(void)
 }
 
 /**
- * The session is over, and no thread is in the agent: give all blocks and plans back. What still
- * looks at a block finds one that is empty, and says that the session is over.
+ * The session is over, and no thread is in the agent: unmap all blocks and plans. Code that still
+ * looks at a block finds an empty one, in which the session has ended.
  */
 void sosc_session_rest(void)
 {
@@ -123,7 +124,7 @@ void sosc_session_rest(void)
 	sosc_inside.control_size = SOSC_PAGE;
 }
 
-/** In which of the places that control blocks take by turns the present one lies. */
+/** Return the place in which the present control block lies. */
 uint32_t sosc_session_place(void)
 {
 	return (block_number - 1) % SOSC_BLOCKS;
@@ -140,8 +141,8 @@ static bool is_of_plan(uint32_t section)
 	       section == SOSC_SEC_FUNCTIONS || section == SOSC_SEC_PATCHES;
 }
 
-// Whether all that there is lies in the @size bytes of the block and the @plan_size bytes of the
-// plan. Of the block's count arrays the last are mapped when a thread needs them.
+// Returns whether everything lies in the @size bytes of the block and the @plan_size bytes of the
+// plan. The last count arrays of the block are mapped only when a thread needs them.
 static bool fits(const struct sosc_session *session, uint64_t size, uint64_t plan_size)
 {
 	const struct sosc_range *section = session->section;
@@ -164,8 +165,8 @@ static bool fits(const struct sosc_session *session, uint64_t size, uint64_t pla
 }
 
 /**
- * Read what the plan of @size bytes at @head says of itself and of the block, of which
- * @control_size bytes are mapped; false: it cannot be.
+ * Read what the plan of @size bytes at @head says about itself and about the block, of which
+ * @control_size bytes are mapped. Return false if the plan is not consistent.
  */
 bool sosc_session_begin(uint64_t control_size, const struct sosc_plan_head *head, uint64_t size)
 {
@@ -198,13 +199,16 @@ bool sosc_session_begin(uint64_t control_size, const struct sosc_plan_head *head
 	return true;
 }
 
-/** Where the plan lies that was mapped last. */
+/** Return the plan that was mapped last. */
 const struct sosc_plan_head *sosc_session_plan(void)
 {
 	return (const struct sosc_plan_head *)blocks[sosc_session_place()].plan;
 }
 
-/** Have no call return through a trampoline, whatever the plans say. Before anything is hooked. */
+/**
+ * Let no call return through a trampoline, whatever the plans say. To be called before anything is
+ * hooked.
+ */
 void sosc_session_see_no_exits(void)
 {
 	struct sosc_session *session = &blocks[sosc_session_place()].session;
@@ -214,8 +218,8 @@ void sosc_session_see_no_exits(void)
 }
 
 /**
- * Put zeros of this process's own in the place of shared memory, which begins with @kept bytes, at
- * most a page, that are there already.
+ * Replace shared memory by private zeros. Its first @kept bytes, at most a page, keep their
+ * contents.
  */
 void sosc_session_replace(uint64_t at, uint64_t size, uint64_t kept)
 {
@@ -233,9 +237,9 @@ void sosc_session_replace(uint64_t at, uint64_t size, uint64_t kept)
 }
 
 /**
- * This is a child, and nobody follows it. The child may go on with other rights, so what it writes
- * must not reach its parent. From here on the child reads the first page of the present block, and
- * zeros in the place of all else.
+ * This is a child that is not followed. It may go on with other privileges, so what it writes must
+ * not reach its parent. From here on the child sees a copy of the first page of the present block,
+ * and zeros in place of everything else.
  */
 void sosc_session_leave(void)
 {

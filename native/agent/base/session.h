@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * The control blocks of this process, and what the present one says of itself: struct sosc_session.
+ * The control blocks of this process, and what the plan of the present one contains: struct
+ * sosc_session.
  */
 #ifndef SOSC_SESSION_H
 #define SOSC_SESSION_H
@@ -11,7 +12,7 @@
 
 struct sosc_start;
 
-enum { SOSC_BLOCKS = 8 }; // places where control blocks lie by turns
+enum { SOSC_BLOCKS = 8 }; // places that control blocks take in turn
 
 long sosc_session_map(const struct sosc_start *start);
 void sosc_session_forget_plan(void);

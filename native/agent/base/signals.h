@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Signals, held back while what others see is written.
+ * Blocking signals while shared memory is written.
  *
- * A handler may fork between a look at whose memory it is and a write to it. The child writes when
- * the handler returns, a long time after: then the memory may be anybody's. A few instructions go
- * that way once in a million forks; what takes longer runs without handlers.
+ * A signal handler may fork between the check of who owns some memory and the write to it. The
+ * child then writes when the handler returns, a long time later, when the memory may have another
+ * owner. For a few instructions that happens once in a million forks. Longer sequences run with
+ * signals blocked.
  */
 #ifndef SOSC_SIGNALS_H
 #define SOSC_SIGNALS_H
@@ -12,9 +13,9 @@
 #include "base/sys.h"
 
 /**
- * Hold signals of this thread back until sosc_signals_release. False, and nothing is done: the thread
- * may make no system calls (@is_sealed, as sosc_is_sealed says). Signals that a fault raises come
- * nevertheless.
+ * Block signals of this thread until sosc_signals_release. Return false and do nothing if the
+ * thread may make no system calls (@is_sealed, as sosc_is_sealed returns). Signals raised by faults
+ * are not blocked.
  */
 static inline bool sosc_signals_hold(bool is_sealed, uint64_t *before)
 {
@@ -26,7 +27,7 @@ static inline bool sosc_signals_hold(bool is_sealed, uint64_t *before)
 	       sosc_sys6(SYS_RT_SIGPROCMASK, SIG_BLOCK, (long)&held, (long)before, 8, 0, 0) == 0;
 }
 
-/** They come again; those that waited come now. */
+/** Unblock signals. Signals that were pending are delivered now. */
 static inline void sosc_signals_release(const uint64_t *before)
 {
 	(void)sosc_sys6(SYS_RT_SIGPROCMASK, SIG_SETMASK, (long)before, 0, 8, 0, 0);

@@ -10,41 +10,43 @@
 
 #pragma GCC visibility push(hidden)
 
-extern uint64_t sosc_base; // of the blob
-extern uint64_t sosc_stack_end; // of the first thread, as soscope has said; 0: unknown
+extern uint64_t sosc_base; // address of the blob
+extern uint64_t sosc_stack_end; // end of the first thread's stack, as given by soscope; 0: unknown
 extern uint8_t sosc_scratch[SOSC_SCRATCH];
 
-/** Whether @addr is in the agent's code, trampolines included. */
+/** Return whether @addr lies in the agent's code, including trampolines. */
 static inline bool sosc_is_ours(uint64_t addr)
 {
 	return addr - sosc_base < SOSC_BLOB_DATA;
 }
 
-// Above 0: system calls may be forbidden. How often it has been asked for and not been
+// Above 0: system calls may be forbidden. Counts how often the program asked for that and was not
 // refused.
 extern uint32_t sosc_sealed;
 
-/** Whether no thread of this process makes system calls for the agent: see sosc_is_sealed. */
+/**
+ * Return whether no thread of this process makes system calls for the agent. See sosc_is_sealed.
+ */
 static inline bool sosc_is_process_sealed(void)
 {
 	return __atomic_load_n(&sosc_sealed, __ATOMIC_RELAXED);
 }
 
-struct sosc_cell { // behind an entry trampoline
+struct sosc_cell { // the data behind an entry trampoline
 	uint64_t handler;
-	uint64_t original; // where calls go; the loader stores here when it binds
+	uint64_t original; // where calls go; the loader stores here when it binds the slot
 };
 
-// What only the slow paths know of a slot as one instrument has hooked it; same index
-// as its cell and its struct sosc_slot. A cell belongs to them for ever.
+// What only the slow paths need of a slot as hooked by one instrument. It has the index of its cell
+// and its struct sosc_slot. A cell belongs to its slot and instrument for ever.
 struct sosc_layer {
-	uint64_t addr; // the cell the loader fills in
-	const struct sosc_function *function; // belongs to the session
-	uint64_t session; // sosc_inside.sessions when it was last hooked
-	uint32_t key; // with addr, tells it from all others: image, symbol, instrument
+	uint64_t addr; // the slot, which the loader fills in
+	const struct sosc_function *function; // in memory of the session
+	uint64_t session; // value of sosc_inside.sessions when it was last hooked
+	uint32_t key; // identifies it together with addr: a hash of image, symbol, instrument
 	uint8_t instrument; // enum sosc_instrument_kind
-	uint8_t ns; // namespace of the image
-	uint8_t of_libc; // the C library's function, whose arguments are known
+	uint8_t ns; // namespace of the caller's image
+	uint8_t of_libc; // 1: the function is the C library's, whose arguments are known
 	uint8_t reserved;
 };
 

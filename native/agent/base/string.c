@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the compiler may call.
+// Functions that the compiler may emit calls of.
 
 #include "base/arch.h"
 #include "base/memory.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Raw system calls (syscall(2)): the agent links no libc and must not write errno.
- * Each returns the kernel's value, -errno on failure. Their numbers are the processor's.
+ * Raw system calls (syscall(2)): the agent links no libc and must not write errno. Each returns the
+ * kernel's value, -errno on failure. The numbers of the calls depend on the processor.
  */
 #ifndef SOSC_SYS_H
 #define SOSC_SYS_H
