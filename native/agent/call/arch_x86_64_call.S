@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handlers of entries for x86-64 (System V psABI, section 3.2).
+// Entry handlers for x86-64 (System V psABI, section 3.2).
 //
-// An entry trampoline loads the address of its cell into r11, the one register
-// that a call through a PLT may destroy, and jumps to the cell's handler. Every
-// handler keeps all other registers, flags excepted, touches no vector register
-// and leaves the stack as it found it. errno is read, never written.
+// An entry trampoline loads the address of its cell into r11, the one register that a call through
+// a PLT may destroy, and jumps to the cell's handler. Every handler keeps all other registers
+// except the flags, touches no vector register, and leaves the stack as it was. errno is read,
+// never written.
 //
-// A handler that wants to see the exit enters the function through the return
-// trampoline of the call site: that one takes the return address off the stack,
-// calls the function itself, so that arguments stay where they are and call and
-// return stay paired, and jumps to the exit handler, which puts the return
-// address back and returns.
+// A handler that has to see the exit enters the function through the return trampoline of the call
+// site. The trampoline takes the return address off the stack and calls the function itself, so
+// that arguments stay where they are and call and return stay paired. Then it jumps to the exit
+// handler, which puts the return address back and returns.
 //
-// The unwind rules hold at every instruction: a signal or an asynchronous
-// cancellation may unwind from anywhere.
+// The unwind rules hold at every instruction, because a signal or an asynchronous cancellation may
+// unwind from anywhere.
 
 #include "base/arch_x86_64.inc"
 
 	.text
 
-// Calls a C function in rax with every register but rax kept; r11 is its first
-// argument, r10 the second.
+// Calls the C function in rax and keeps every register but rax. The function's first argument is
+// r11, its second r10.
 FUNCTION sosc_slow_call
 	.cfi_startproc
 	KEEP	%rcx
@@ -46,8 +45,8 @@ FUNCTION sosc_slow_call
 	ret
 	.cfi_endproc
 
-// Calls a C function in rax with (cell r11, thread r10, rdx): bytes wanted of the
-// ring, a return address, or a stack address; what it finds, or 0, in rax.
+// Calls the C function in rax with the arguments r11 (cell), r10 (thread) and rdx: the bytes wanted
+// in the ring, a return address, or a stack address. The result, or 0, is in rax.
 FUNCTION sosc_slow_reserve
 	.cfi_startproc
 	KEEP	%rcx
@@ -78,7 +77,7 @@ FUNCTION sosc_h_jump
 	jmp	*CELL_ORIGINAL(%r11)
 	.cfi_endproc
 
-// To where another cell goes: original is that cell.
+// Goes on to where another cell leads. `original` is the address of that cell.
 FUNCTION sosc_h_alias
 	.cfi_startproc
 	endbr64
@@ -88,8 +87,9 @@ FUNCTION sosc_h_alias
 
 // ---- handlers in C -----------------------------------------------------------
 
-// An instrument whose handlers are in C: it looks at the arguments, may change them, and
-// says where to go on: at the function, or at a return trampoline if it wants the result.
+// Entry handler of an instrument with handlers in C. sosc_layer_entry looks at the arguments, may
+// change them, and returns where to go on: the function, or a return trampoline if the instrument
+// wants the result.
 FUNCTION sosc_h_layer
 	.cfi_startproc
 	endbr64
@@ -103,7 +103,7 @@ FUNCTION sosc_h_layer
 	jmp	*%r11
 	.cfi_endproc
 
-// An instrument whose exit handler is in C.
+// Exit handler of an instrument with handlers in C.
 FUNCTION sosc_x_layer
 	EXIT_START
 	SAVE_REST
@@ -114,14 +114,14 @@ FUNCTION sosc_x_layer
 	ret
 	.cfi_endproc
 
-// In place of a function that is not called: the result is in its register.
+// Runs in place of a function that is not called. The result is already in its register.
 FUNCTION sosc_return_now
 	.cfi_startproc
 	endbr64
 	ret
 	.cfi_endproc
 
-// ---- exits that nobody sees ----------------------------------------------------
+// ---- exits that no instrument sees -----------------------------------------------
 
 FUNCTION sosc_x_plain
 	.cfi_startproc
@@ -143,7 +143,7 @@ FUNCTION sosc_empty
 	ret
 	.cfi_endproc
 
-// (rdi = function, rsi = times): ticks it took, in rax. Its argument is 0.
+// Calls the function in rdi, rsi times, with the argument 0. Returns the ticks that it took.
 .macro CALLS name, between
 FUNCTION \name
 	.cfi_startproc
@@ -175,5 +175,5 @@ FUNCTION \name
 .endm
 
 	CALLS	sosc_call_often
-	// none begins before the one in front of it is over
+	// each call begins after the previous call is over
 	CALLS	sosc_call_apart, lfence

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cells: those of slots, by their index, from the first on (known.c), and those that stand
-// elsewhere, from the last one down.
+// Cells. Cells of slots have the index of their slot, from 0 up (known.c). Cells for other purposes
+// are taken from the end down.
 
 #include "call/cell.h"
 
 struct sosc_lazy sosc_lazy[SOSC_MAX_SLOTS];
 
-// The last cell is nobody's: a struct sosc_call_site has no room for its index.
+// The last cell is not used: a struct sosc_call_site has no room for its index.
 enum {
 	CELLS = SOSC_MAX_SLOTS - 1,
 	OWNED_BITS = 19, // twice as many as there are cells
-	BLOCK_BITS = 6, // slots
-	PROBES = 512, // the places of a few blocks
+	BLOCK_BITS = 6, // 64 slots
+	PROBES = 512, // the entries of a few blocks
 };
 
 struct owned {
-	uint64_t addr; // 0: nobody's
+	uint64_t addr; // address of the slot; 0: free
 	uint32_t kind, cell;
 };
 
-static uint32_t cells_taken; // cells outside the slots, from the end down
-static uint32_t free_cell; // list of those given back, by original
+static uint32_t cells_taken; // cells taken for other purposes, from the end down
+static uint32_t free_cell; // list of cells that were given back, linked by `original`
 
-/** Whether the cell of slot @index is not one of those outside the slots. */
+/** Return whether the cell at slot index @index is not taken for another purpose. */
 bool sosc_cell_is_free(uint32_t index)
 {
 	return index < CELLS - cells_taken;
@@ -47,7 +47,8 @@ void sosc_cell_give(uint32_t index)
 	free_cell = index;
 }
 
-// Slots that lie together have their places together, in few pages: two each, as most have one or two.
+// Slots that lie next to each other have their entries next to each other, in few pages: two
+// entries for each slot, because most slots need one or two.
 static struct owned owned_cells[1 << OWNED_BITS];
 
 static uint64_t place_of(uint64_t addr)
@@ -59,8 +60,8 @@ static uint64_t place_of(uint64_t addr)
 }
 
 /**
- * A cell outside the slots that belongs to the slot at @addr, the same one each time its
- * image is loaded; SOSC_NONE = none left.
+ * Return a cell for another purpose of the slot at @addr. It is the same cell each time the image
+ * is loaded. Return SOSC_NONE if no cell is left.
  */
 uint32_t sosc_cell_of(uint64_t addr, enum sosc_cell_use kind)
 {
@@ -79,10 +80,11 @@ uint32_t sosc_cell_of(uint64_t addr, enum sosc_cell_use kind)
 			*owned = (struct owned){addr, kind, cell};
 		return cell;
 	}
-	return SOSC_NONE; // one that nobody finds again would be another one the next time
+	// a cell that cannot be found again would be a different cell the next time
+	return SOSC_NONE;
 }
 
-/** The session is over, and its plan goes: no layer leads there any more. */
+/** The session is over, and its plan is unmapped: clear all pointers from layers into the plan. */
 void sosc_cells_rest(void)
 {
 	for (uint64_t i = 0; i < sosc_inside.cell_count; i++)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Cells: where the calls of entry trampolines go. One belongs to a slot as one instrument has
- * hooked it, or stands elsewhere, and is never another's.
+ * Cells: where entry trampolines send calls. A cell belongs for ever to one slot as hooked by one
+ * instrument, or to another purpose.
  */
 #ifndef SOSC_CELL_H
 #define SOSC_CELL_H
@@ -10,8 +10,8 @@
 
 #pragma GCC visibility push(hidden)
 
-struct sosc_lazy { // for sosc_h_resolve, indexed like the cells
-	uint64_t index; // of the relocation in DT_JMPREL
+struct sosc_lazy { // for sosc_h_resolve, with the index of the cell
+	uint64_t index; // index of the relocation in DT_JMPREL
 	uint64_t got; // DT_PLTGOT
 };
 
@@ -26,8 +26,8 @@ static inline uint64_t sosc_entry_of(uint32_t index)
 }
 
 /**
- * Whether calls of @addr go on to where the word at @addr + SOSC_DISTANCE + CELL_ORIGINAL says, in
- * the agent at @base: an entry trampoline, or a counter.
+ * Return whether @addr is an entry trampoline or a counter in the agent at @base. The word at @addr
+ * + SOSC_DISTANCE + CELL_ORIGINAL then holds the address to which calls go on.
  */
 static inline bool sosc_leads_on(uint64_t base, uint64_t addr)
 {
@@ -36,7 +36,7 @@ static inline bool sosc_leads_on(uint64_t base, uint64_t addr)
 }
 
 bool sosc_cell_is_free(uint32_t index);
-uint32_t sosc_cell_take(void); // a cell outside the slots, SOSC_NONE = none left
+uint32_t sosc_cell_take(void); // take a cell that is not for a slot, SOSC_NONE = none left
 void sosc_cell_give(uint32_t index);
 uint32_t sosc_cell_of(uint64_t addr, enum sosc_cell_use kind);
 void sosc_cells_rest(void);

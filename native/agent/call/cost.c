@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a hook adds to an empty call. The least of several rounds is what each call takes, as whatever
-// disturbs a round makes it longer; a call among others takes more, see sosc_cost_usual.
+// What a hook adds to an empty call. The smallest time of several rounds is the cost, because any
+// disturbance makes a round longer. A call in a real program takes more, see sosc_cost_usual.
 
 #include "call/cost.h"
 #include "base/arch.h"
@@ -12,8 +12,8 @@
 _Static_assert(SOSC_CHUNK_SIZE / 2 + SOSC_CHUNK_HEADER + COST_UNITS <= CHUNK_LIMIT, "room");
 
 /**
- * Hook an empty function by @handler, as a slot of @kind would be; false: no cell is left, or the
- * clock must not be read.
+ * Hook an empty function with @handler, as a slot of instrument @kind would be. Return false if no
+ * cell is left or the clock must not be read.
  */
 bool sosc_cost_begin(struct sosc_cost *cost, enum sosc_instrument_kind kind, uint64_t handler)
 {
@@ -23,14 +23,17 @@ bool sosc_cost_begin(struct sosc_cost *cost, enum sosc_instrument_kind kind, uin
 	if (cell == SOSC_NONE)
 		return false;
 	sosc_layers[cell].function = &plain;
-	sosc_layers[cell].instrument = (uint8_t)kind; // whose exits its calls have
+	sosc_layers[cell].instrument = (uint8_t)kind; // selects the exit handler
 	sosc_cells[cell].original = (uint64_t)sosc_empty;
 	sosc_cells[cell].handler = handler;
 	*cost = (struct sosc_cost){.cell = cell, .direct = UINT64_MAX, .hooked = UINT64_MAX};
 	return true;
 }
 
-/** Call the function, and call it through the hook; @apart: one call after the other. */
+/**
+ * Call the function directly and through the hook. @apart: each call begins after the previous one
+ * is over.
+ */
 void sosc_cost_round(struct sosc_cost *cost, bool apart)
 {
 	uint64_t (*calls)(uint64_t, uint64_t) = apart ? sosc_call_apart : sosc_call_often;
@@ -46,7 +49,7 @@ void sosc_cost_round(struct sosc_cost *cost, bool apart)
 		cost->hooked = hooked;
 }
 
-/** @ticks of each call of the last round are counted elsewhere: take them off. */
+/** Subtract @ticks per call from the last round, because they are counted elsewhere. */
 void sosc_cost_less(struct sosc_cost *cost, bool apart, uint64_t ticks)
 {
 	cost->more[apart][cost->rounds[apart] - 1] -= (int64_t)ticks * COST_CALLS;
@@ -65,10 +68,10 @@ static int64_t median(int64_t *values, uint32_t count)
 }
 
 /**
- * The ticks that a call takes longer in a program that does other things, too. The processor does
- * several calls in a row at once. While it does calls apart, it has nothing else to do. A program's call
- * takes a time between these two. This function returns the middle, as nobody knows how much other work
- * the processor found.
+ * Return the ticks by which a hook lengthens a call in a program that does other work, too. When
+ * calls follow each other directly, the processor overlaps several of them. When calls are kept
+ * apart, it overlaps nothing. A call in a program lies between these two. This function returns the
+ * middle, because it is not known how much other work the processor has.
  */
 uint64_t sosc_cost_usual(struct sosc_cost *cost)
 {
@@ -78,7 +81,7 @@ uint64_t sosc_cost_usual(struct sosc_cost *cost)
 	return ticks > 0 ? ((uint64_t)ticks + COST_CALLS) / (2 * COST_CALLS) : 0;
 }
 
-/** Take the hook out; returns the ticks that it added to a call. */
+/** Remove the hook. Return the ticks that it added to a call. */
 uint64_t sosc_cost_end(const struct sosc_cost *cost)
 {
 	sosc_cells[cost->cell].handler = (uint64_t)sosc_h_jump;
@@ -86,8 +89,8 @@ uint64_t sosc_cost_end(const struct sosc_cost *cost)
 }
 
 /**
- * Where a thread may write COST_UNITS of records that nobody reads: in front of a boundary of
- * chunks, as that memory begins at any page.
+ * Return memory to which a thread may write COST_UNITS bytes of records that are never read. The
+ * memory lies before a chunk boundary if that is needed, because it begins at any page.
  */
 uint64_t sosc_cost_units(void)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * What a hook adds to an empty call, measured in the process itself when a session begins.
+ * The cost that a hook adds to an empty call, measured in the process itself when a session begins.
  */
 #ifndef SOSC_COST_H
 #define SOSC_COST_H
@@ -16,10 +16,12 @@ enum {
 };
 
 struct sosc_cost {
-	uint32_t cell; // of its own, of no slot
+	uint32_t cell; // taken for this, belongs to no slot
 	uint32_t rounds[2];
-	uint64_t direct, hooked; // least ticks of COST_CALLS calls in a row
-	int64_t more[2][COST_ROUNDS]; // ticks that they took longer: calls in a row, calls apart
+	// smallest ticks of COST_CALLS calls that follow each other directly
+	uint64_t direct, hooked;
+	// additional ticks of hooked calls in each round: directly following calls, calls apart
+	int64_t more[2][COST_ROUNDS];
 };
 
 bool sosc_cost_begin(struct sosc_cost *cost, enum sosc_instrument_kind kind, uint64_t handler);

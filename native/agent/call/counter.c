@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters: which cell has one, and whose calls it counts. It learns that from calls that it does not
-// count, once in COUNTER_OFTEN of a thread's from one call site: so the sites are those that are
-// called often. A thread takes the place of another one at any time, by one store. Call sites stay,
-// as two words are read one after the other; a session begins without any.
+// Counters: which cells have a counter, and whose calls it counts. It learns that from calls that
+// it does not count itself, once in COUNTER_OFTEN calls of a thread from one call site, so it gets
+// the call sites that are called often. Any thread may replace the counter's thread at any time, by
+// one store. Call sites are kept for the session, because two words of them are read one after the
+// other. A session begins without any call sites.
 
 #include "call/counter.h"
 #include "base/arch.h"
@@ -14,7 +15,7 @@
 
 _Static_assert(SOSC_MAX_COUNTERS < 1 << 16, "counter_of");
 
-static uint16_t counter_of[SOSC_MAX_SLOTS]; // by cell: number + 1, 0 = it has none
+static uint16_t counter_of[SOSC_MAX_SLOTS]; // by cell: number + 1, 0 = no counter
 
 static void forget(struct sosc_counter *counter)
 {
@@ -22,7 +23,10 @@ static void forget(struct sosc_counter *counter)
 		counter->site[i].ret = sosc_inside.sessions;
 }
 
-/** A session has begun, with everything stopped: call sites have other numbers. */
+/**
+ * A session has begun, with all threads stopped, and call sites have new numbers: forget the old
+ * ones.
+ */
 void sosc_counters_start(void)
 {
 	sosc_inside.counterdata = (uint64_t)sosc_counterdata;
@@ -30,7 +34,10 @@ void sosc_counters_start(void)
 		forget(&sosc_counterdata[i]);
 }
 
-/** The counter of cell @index, whose handler counts by call site; where none is left, its trampoline. */
+/**
+ * Return the counter of cell @index, whose handler counts by call site. If no counter is left,
+ * return the cell's entry trampoline.
+ */
 uint64_t sosc_counter_entry(uint32_t index)
 {
 	uint64_t *used = &sosc_inside.counter_count, number = counter_of[index];
@@ -47,14 +54,14 @@ uint64_t sosc_counter_entry(uint32_t index)
 		counter = &sosc_counterdata[number++];
 		counter->original = sosc_entry_of(index);
 		counter->cell = (uint64_t)&sosc_cells[index];
-		counter->thread = (uint64_t)sosc_threads; // whoever that is
+		counter->thread = (uint64_t)sosc_threads; // any thread will do for now
 		forget(counter);
 		counter_of[index] = (uint16_t)number;
 	}
 	return (uint64_t)sosc_counters + (number - 1) * SOSC_COUNTER_SIZE;
 }
 
-// One that another thread, or a signal handler, was faster with is left to it.
+// If another thread or a signal handler takes the entry first, it keeps the entry.
 static void learn_site(struct sosc_counter *counter, uint64_t session, uint64_t ret, uint64_t at)
 {
 	const uint64_t wanted[2] = {ret, at};
@@ -69,7 +76,10 @@ static void learn_site(struct sosc_counter *counter, uint64_t session, uint64_t 
 	}
 }
 
-/** A thread's call of @cell from @ret has been counted by the handler, as many before. */
+/**
+ * The handler has counted a call of @cell that returns to @ret, which this thread often makes: let
+ * the cell's counter count such calls.
+ */
 uint64_t sosc_counter_learn(struct sosc_cell *cell, const void *unused, uint64_t ret)
 {
 	uint64_t session = __atomic_load_n(&sosc_inside.sessions, __ATOMIC_RELAXED), code;
@@ -79,7 +89,7 @@ uint64_t sosc_counter_learn(struct sosc_cell *cell, const void *unused, uint64_t
 	const struct sosc_site *site;
 
 	(void)unused;
-	// with a gate another handler stands there
+	// if there is a gate, the cell has another handler
 	if (!thread || cell->handler != sosc_instruments[SOSC_INSTRUMENT_COUNT].counted)
 		return 0;
 	code = sosc_site_find(ret, cell);

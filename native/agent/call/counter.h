@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Counters: entry trampolines that count by call site themselves (arch_x86_64_pages.S).
- */
+/** Counters: entry trampolines that themselves count by call site (arch_x86_64_pages.S). */
 #ifndef SOSC_COUNTER_H
 #define SOSC_COUNTER_H
 
@@ -11,18 +9,20 @@
 
 enum { SOSC_COUNTER_SITES = 2 };
 
-struct sosc_counter_site { // at a multiple of 16
-	uint64_t ret; // its calls return here; none yet: the number of the session
-	uint64_t at; // where they are counted, from a thread's `counts`; valid whenever it is read
+struct sosc_counter_site { // aligned to 16 bytes
+	// return address of its calls; if the entry is free, the number of the session
+	uint64_t ret;
+	uint64_t at; // offset of the counter from a thread's `counts`; valid whenever it is read
 };
 
-// Behind a counter. It belongs to one cell for ever. The first two words are those of a cell that leads
-// on to the cell's own trampoline, for whoever follows what stands in a slot.
+// The data behind a counter, which belongs to one cell for ever. The first two words look like a
+// cell that leads on to the cell's own entry trampoline, for code that follows the address in a
+// slot.
 struct sosc_counter {
 	uint64_t none;
 	uint64_t original;
 	uint64_t cell;
-	uint64_t thread; // whose calls it counts, a struct sosc_thread
+	uint64_t thread; // the struct sosc_thread whose calls it counts
 	struct sosc_counter_site site[SOSC_COUNTER_SITES];
 	uint64_t reserved[8];
 };

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gates, and the instruments that open and close them when the program calls a function.
+// Gates, and the instruments OPEN and CLOSE, which open and close them when the program calls a
+// function.
 //
-// OPEN stands in front of the instrument that records and CLOSE behind it: so both calls are
-// recorded, and what lies outside of them is not. A call that was recorded has its exit, whatever
-// becomes of the gate meanwhile; one that was not goes through no return trampoline.
+// OPEN comes before the instrument that records, and CLOSE after it. So the calls that open and
+// close the gate are recorded themselves, and calls outside are not. A call that was recorded gets
+// its exit, even if the gate is closed meanwhile. A call that was not recorded goes through no
+// return trampoline.
 
 #include "call/gate.h"
 #include "base/arch.h"
@@ -13,8 +15,9 @@
 #include "call/handler.h"
 #include "thread/thread.h"
 
-static uint32_t place; // of this process
-static uint32_t open_for_ever, closed_for_ever; // where there are no gates, or nothing is recorded
+static uint32_t place; // index of this process's gate
+// used if there are no gates, or if nothing is recorded
+static uint32_t open_for_ever, closed_for_ever;
 
 static uint32_t *gates(void)
 {
@@ -28,7 +31,7 @@ static void use(uint32_t *gate)
 	__atomic_store_n(sosc_gate, (uint64_t)gate, __ATOMIC_RELEASE);
 }
 
-/** A session begins, with everything stopped. */
+/** A session begins, with all threads stopped. */
 void sosc_gate_start(void)
 {
 	uint32_t *all = gates();
@@ -40,13 +43,13 @@ void sosc_gate_start(void)
 	use(all ? all : &open_for_ever);
 }
 
-/** Nothing is recorded any more: in a child that nobody follows, and when the session is over. */
+/** Record nothing from now on: in a child that is not followed, and when the session is over. */
 void sosc_gate_rest(void)
 {
 	use(&closed_for_ever);
 }
 
-/** This is a forked child: its gate is as its parent's is, and its own from here on. */
+/** This is a forked child. It gets a gate of its own, in the state of its parent's gate. */
 void sosc_gate_forked(void)
 {
 	uint32_t *all = gates();
@@ -67,7 +70,7 @@ void sosc_gate_forked(void)
 	use(&all[place]);
 }
 
-/** The gate of a process that had none yet: a child. */
+/** Return the gate of a process that has none yet, which is a forked child. */
 uint32_t *sosc_gate_slow(struct sosc_cell *cell)
 {
 	uint64_t gate;
@@ -78,7 +81,7 @@ uint32_t *sosc_gate_slow(struct sosc_cell *cell)
 	return gate ? (uint32_t *)gate : &closed_for_ever;
 }
 
-/** @gated in a session with gates, else @handler: see SOSC_GATED. */
+/** Return @gated if the session has gates, else @handler. See SOSC_GATED. */
 uint64_t sosc_gated(uint64_t handler, uint64_t gated)
 {
 	return gates() ? gated : handler;

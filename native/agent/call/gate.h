@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Gates: whether the calls of a process are recorded at this moment.
- */
+/** Gates: whether the calls of a process are recorded at present. */
 #ifndef SOSC_GATE_H
 #define SOSC_GATE_H
 
@@ -14,7 +12,7 @@ void sosc_gate_forked(void);
 void sosc_gate_rest(void);
 uint64_t sosc_gated(uint64_t handler, uint64_t gated);
 
-// The handler @name, or the one that does the same while the gate is open.
+// The handler @name, or its variant that checks the gate first.
 #define SOSC_GATED(name) sosc_gated((uint64_t)(name), (uint64_t)name##_gated)
 
 #pragma GCC visibility pop

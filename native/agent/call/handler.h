@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Between the assembly (arch_*.S) and C: the handlers that cells and return trampolines lead
- * to, and what those call where they do not go on by themselves.
+ * Between the assembly (arch_*.S) and C: the handlers to which cells and return trampolines lead,
+ * and the C functions that these handlers call.
  */
 #ifndef SOSC_HANDLER_H
 #define SOSC_HANDLER_H
@@ -16,7 +16,7 @@ struct sosc_regs;
 struct sosc_site;
 struct sosc_thread;
 
-// ---- handlers, and other code that is only known by its address ------------------
+// ---- handlers, and other code of which only the address is used ------------------
 
 void sosc_h_jump(void);
 void sosc_h_alias(void);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What handlers in assembly leave to C: all that an instrument without such handlers does, and
-// threads and room that they do not find.
+// What handlers in assembly leave to C: everything for instruments that have no such handlers, and
+// looking for threads and room in the ring.
 
 #include "base/arch.h"
 #include "base/instrument.h"
@@ -10,12 +10,12 @@
 #include "ring/ring.h"
 #include "thread/thread.h"
 
-/** Where exits go that return through trampolines of this instrument. */
+/** Return the exit handler for return trampolines of instrument @kind. */
 uint64_t sosc_exit_handler_of(enum sosc_instrument_kind kind)
 {
 	uint64_t handler = sosc_instruments[kind].exit_handler;
 
-	if (!sosc_holds(kind)) // calls of an earlier session alone return there
+	if (!sosc_holds(kind)) // only calls of an earlier session return through these trampolines
 		return (uint64_t)sosc_x_plain;
 	return handler ? handler : (uint64_t)sosc_x_layer;
 }
@@ -35,7 +35,8 @@ static bool describe(struct sosc_call *call, const struct sosc_cell *cell, struc
 	return !call->thread || !call->thread->quiet || instrument->needs & SOSC_NEEDS_EVERY_CALL;
 }
 
-// A return trampoline would be in the way of these calls, whatever the instrument asks for.
+// The functions of ENTRY_ONLY slots must not return through a trampoline, whatever the instrument
+// asks for.
 static bool comes_back(const struct sosc_call *call)
 {
 	return call->layer->instrument == SOSC_INSTRUMENT_GUARD ||
@@ -43,8 +44,8 @@ static bool comes_back(const struct sosc_call *call)
 }
 
 /**
- * A call is coming; return where it goes on. @number is what the assembly has counted it as, 0:
- * it has not.
+ * Handle an entry. Return the address where the call goes on. @number is the number of the call, if
+ * the assembly has counted it, else 0.
  */
 uint64_t sosc_layer_entry_counted(struct sosc_regs *regs, uint64_t number)
 {
@@ -68,13 +69,13 @@ uint64_t sosc_layer_entry_counted(struct sosc_regs *regs, uint64_t number)
 	}
 }
 
-/** The same, of a call that nobody has counted. */
+/** The same, for a call that the assembly has not counted. */
 uint64_t sosc_layer_entry(struct sosc_regs *regs)
 {
 	return sosc_layer_entry_counted(regs, 0);
 }
 
-/** The call has returned. */
+/** Handle an exit: the call has returned. */
 void sosc_layer_exit(struct sosc_regs *regs)
 {
 	struct sosc_site *site = sosc_returned_to(regs);
@@ -88,8 +89,7 @@ void sosc_layer_exit(struct sosc_regs *regs)
 
 // ---- threads, and room in the ring -----------------------------------------------
 
-// In a child that is not followed, and when the recording has ended: this slot
-// costs one jump from now on.
+// In a child that is not followed, and after the recording has ended: reduce this slot to one jump.
 static void mute(struct sosc_cell *cell)
 {
 	__atomic_store_n(&cell->handler, (uint64_t)sosc_h_jump, __ATOMIC_RELAXED);

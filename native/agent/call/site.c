@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Return trampolines: one for each (return address, cell), made when the call
-// site is first seen and never given up: a stale copy of its address anywhere,
-// in a jmp_buf, in a coroutine's saved stack, still returns to the right place.
+// Return trampolines: one for each (return address, cell). It is made when the call site is first
+// seen and never freed: a stale copy of its address anywhere, in a jmp_buf or in the saved stack of
+// a coroutine, still returns to the right place.
 
 #include "call/site.h"
 #include "base/clock.h"
@@ -18,23 +18,25 @@
 enum {
 	BUCKET_BITS = 13,
 	BUCKETS = 1 << BUCKET_BITS,
-	DEPTH_MAX = 8, // tail calls behind one another that still get a trampoline
+	DEPTH_MAX = 8, // longest chain of tail calls that still get a trampoline
 };
 
 uint64_t sosc_hints[1 << HINT_BITS];
 
-// The newest site of each bucket, 0 = none; from each site on to the one before it.
-// Small, as every page of it is soon touched: the target pays for it.
+// The newest site of each bucket, 0 = none, and for each site the site before it. The table is
+// small because all its pages are soon touched, and the target pays for them.
 static uint32_t buckets[BUCKETS];
 static uint32_t older[SOSC_MAX_SITES];
 
-// A page of trampolines belongs to one instrument for ever: they share its exit handler.
+// A page of trampolines belongs to one instrument for ever, as all its trampolines share one exit
+// handler.
 enum { PAGES = SOSC_MAX_SITES / SOSC_SITES_PER_PAGE };
 static uint8_t page_of[PAGES]; // enum sosc_instrument_kind
-static uint32_t next_page; // the first one stays empty: site 0 is none
-static uint32_t next_sites[SOSC_INSTRUMENT_KINDS]; // in a page of its own, 0 = has none
-static uint32_t made_count; // of sites, by this process
-static uint32_t spare_pages[SOSC_INSTRUMENT_KINDS]; // of lost races, 0 = none
+static uint32_t next_page; // the first page stays empty, because site 0 means no site
+// next site in the instrument's current page, 0 = no page yet
+static uint32_t next_sites[SOSC_INSTRUMENT_KINDS];
+static uint32_t made_count; // number of sites made by this process
+static uint32_t spare_pages[SOSC_INSTRUMENT_KINDS]; // pages left over from lost races, 0 = none
 
 static uint64_t code_of(uint32_t index)
 {
@@ -46,13 +48,13 @@ static uint64_t mix(uint64_t ret, const struct sosc_cell *cell)
 	return (ret ^ (uint64_t)cell >> 3) * HINT_FACTOR;
 }
 
-// The end of the sites in use; soscope is told, too.
+// Returns the end of the sites in use, as also stored for soscope.
 static uint32_t sites_end(void)
 {
 	uint32_t pages = __atomic_load_n(&next_page, __ATOMIC_RELAXED);
 
 	if (pages <= 1)
-		return 1; // none
+		return 1; // no sites
 	return pages < PAGES ? pages * SOSC_SITES_PER_PAGE : SOSC_MAX_SITES;
 }
 
@@ -62,11 +64,11 @@ static void set_exit(uint32_t page)
 		sosc_exit_handler_of(page_of[page]);
 }
 
-/** The trampolines of earlier sessions stay what they are. */
+/** A session begins. The trampolines of earlier sessions stay as they are. */
 void sosc_sites_init(void)
 {
 	for (uint32_t i = 0; i < 1u << HINT_BITS; i++)
-		sosc_hints[i] = code_of(0); // whose data matches no call
+		sosc_hints[i] = code_of(0); // site 0, whose data matches no call
 	if (!next_page)
 		next_page = 1;
 	for (uint32_t page = 1; page < next_page && page < PAGES; page++)
@@ -74,7 +76,7 @@ void sosc_sites_init(void)
 	sosc_inside.site_count = sites_end();
 }
 
-// A page whose exits go to the instrument, or 0.
+// Returns a new page for the instrument, or 0.
 static uint32_t take_page(uint32_t kind)
 {
 	uint32_t page = __atomic_exchange_n(&spare_pages[kind], 0, __ATOMIC_RELAXED);
@@ -92,7 +94,7 @@ static uint32_t take_page(uint32_t kind)
 	return page;
 }
 
-// An index in a page of the instrument, or 0.
+// Returns the index of a new site of the instrument, or 0.
 static uint32_t take(uint32_t kind)
 {
 	uint32_t *next = &next_sites[kind], at = __atomic_load_n(next, __ATOMIC_RELAXED);
@@ -114,12 +116,15 @@ static uint32_t take(uint32_t kind)
 			__atomic_fetch_add(&sosc_control->sites, 1, __ATOMIC_RELAXED);
 			return index;
 		}
-		if (page) // another thread, or a signal handler, was faster
+		if (page) // another thread or a signal handler was faster
 			__atomic_store_n(&spare_pages[kind], page, __ATOMIC_RELAXED);
 	}
 }
 
-/** Where a call goes back to that returns to @addr in a trampoline; 0: it is in none. */
+/**
+ * Return the final return address of a call that returns to @addr in a return trampoline. Return 0
+ * if @addr is in no return trampoline.
+ */
 uint64_t sosc_site_returns_to(uint64_t addr)
 {
 	const uint64_t size = (uint64_t)SOSC_MAX_SITES * SOSC_SITE_SIZE;
@@ -135,7 +140,7 @@ uint64_t sosc_site_returns_to(uint64_t addr)
 	return 0;
 }
 
-// How many tail calls lie behind this return address.
+// Returns how many tail calls have led to this return address.
 static uint32_t depth_of(uint64_t ret)
 {
 	uint64_t at = ret - (uint64_t)sosc_sites;
@@ -146,9 +151,9 @@ static uint32_t depth_of(uint64_t ret)
 }
 
 /**
- * Whether a call of @cell that returns to @ret ends another one that its instrument sees: that
- * one has jumped here. Return trampolines of other instruments in front of the same slot are
- * this call's own.
+ * Return whether a call of @cell that returns to @ret is a tail call, made by a call that the same
+ * instrument sees. Return trampolines of other instruments for the same slot belong to this call
+ * itself.
  */
 bool sosc_is_tail_called(uint64_t ret, const struct sosc_cell *cell)
 {
@@ -174,9 +179,9 @@ static bool asks_for_durations(void)
 	return !plan || !(plan->flags & SOSC_PLAN_NO_DURATIONS);
 }
 
-// An address in front of which there is code of the function that has called: behind a tail call
-// the return address is that of the call around it. Trampolines of instrumented code's own hooks
-// know nothing but the hook.
+// Returns an address just behind code of the calling function. After a tail call the return address
+// belongs to the enclosing call, so this returns an address in the function that made the tail
+// call. Trampolines of PROF are skipped, because their cells know only the hook.
 static uint64_t caller_of(uint64_t ret)
 {
 	while (depth_of(ret)) {
@@ -199,7 +204,7 @@ static bool is_counted(uint32_t slot)
 	       sosc_counts_callers();
 }
 
-// What an exit of this cell's function, to @ret, has to do.
+// Fills in what an exit of this cell's function, to @ret, has to do.
 static void describe(struct sosc_site *site, uint64_t ret, uint32_t slot)
 {
 	const struct sosc_function *function = sosc_layers[slot].function;
@@ -244,8 +249,8 @@ static uint32_t make(uint64_t ret, struct sosc_cell *cell, uint32_t depth)
 }
 
 /**
- * Slots of earlier sessions have been hooked again: their trampolines do what this
- * session wants. Exits of calls that an earlier one saw enter are nobody's.
+ * Slots of earlier sessions have been hooked again: adapt their trampolines to this session. Exits
+ * of calls whose entry an earlier session saw are not recorded.
  */
 void sosc_sites_refresh(void)
 {
@@ -273,8 +278,8 @@ static uint32_t search(uint32_t newest, uint32_t end, uint64_t ret, const struct
 	return 0;
 }
 
-// Lock-free and safe in signal handlers: a site is put in front of its bucket
-// when it is complete and is never taken out; a lost race wastes one trampoline.
+// Lock-free and safe in signal handlers. A complete site is put in front of its bucket and never
+// removed. A lost race wastes one trampoline.
 static __attribute__((noinline)) uint64_t find_or_make(uint64_t hash, uint64_t ret,
 						       struct sosc_cell *cell)
 {
@@ -308,8 +313,8 @@ static __attribute__((noinline)) uint64_t find_or_make(uint64_t hash, uint64_t r
 }
 
 /**
- * The return trampoline for a call of @cell that returns to @ret; 0 where there
- * is none: the table is full, or the call is one of too many tail calls.
+ * Return the return trampoline for a call of @cell that returns to @ret. Return 0 if the table is
+ * full, or if the chain of tail calls is too long.
  */
 uint64_t sosc_site_find(uint64_t ret, struct sosc_cell *cell)
 {
@@ -323,8 +328,8 @@ uint64_t sosc_site_find(uint64_t ret, struct sosc_cell *cell)
 }
 
 /**
- * The image behind @cell has been loaded again and its calls go to @original
- * now. Nobody runs its code yet.
+ * The image behind @cell has been loaded again, and its calls go to @original now. No thread runs
+ * its code yet.
  */
 void sosc_sites_retarget(struct sosc_cell *cell, uint64_t original)
 {
@@ -333,7 +338,9 @@ void sosc_sites_retarget(struct sosc_cell *cell, uint64_t original)
 			sosc_sitedata[i].original = original;
 }
 
-/** Time since @start is ours: say so before the call's clock is read. */
+/**
+ * The time since @start was taken by the agent: record that before the clock is read for the call.
+ */
 void sosc_account(struct sosc_thread *thread, uint64_t start)
 {
 	struct sosc_overhead *unit;
@@ -355,7 +362,8 @@ void sosc_account(struct sosc_thread *thread, uint64_t start)
 uint64_t sosc_site_slow(struct sosc_cell *cell, struct sosc_thread *thread, uint64_t ret)
 {
 	uint32_t before = made_count;
-	bool is_timed = sosc_needs & SOSC_NEEDS_CLOCK; // else a program may have forbidden it
+	// without this need the program may have forbidden to read the clock
+	bool is_timed = sosc_needs & SOSC_NEEDS_CLOCK;
 	uint64_t start = is_timed ? sosc_ticks() : 0;
 	uint64_t site = sosc_site_find(ret, cell);
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Return trampolines, and what stands behind them.
- */
+/** Return trampolines and their data. */
 #ifndef SOSC_SITE_H
 #define SOSC_SITE_H
 
@@ -9,16 +7,17 @@
 
 #pragma GCC visibility push(hidden)
 
-struct sosc_site { // behind a return trampoline; ret and cell never change
+struct sosc_site { // data behind a return trampoline; ret and cell never change
 	uint64_t ret;
 	uint64_t cell;
-	uint64_t original; // copy of the cell's
+	uint64_t original; // copy of the cell's `original`
 	uint8_t rule; // enum sosc_error_rule
 	uint8_t flags; // SITE_FLAG_*
-	uint8_t depth; // length of the chain of tail calls behind ret
-	uint8_t ns; // namespace of the caller: its errno
-	uint32_t open; // of TRACE: commit word of its OPEN units, 0 = it has none; of COUNT and
-		// STATS: from the cell to where calls from here are counted, as an int32_t
+	uint8_t depth; // length of the chain of tail calls that led to ret
+	uint8_t ns; // namespace of the caller, which selects its errno
+	// TRACE: commit word of its OPEN units, 0 = none; COUNT and STATS: offset from the cell to
+	// the counter of calls from here, as an int32_t
+	uint32_t open;
 };
 
 struct sosc_cell;
@@ -26,7 +25,7 @@ struct sosc_thread;
 
 extern struct sosc_site sosc_sitedata[SOSC_MAX_SITES];
 extern const uint8_t sosc_sites[];
-extern uint64_t sosc_hints[1 << HINT_BITS]; // trampolines, by a hash: may be outdated
+extern uint64_t sosc_hints[1 << HINT_BITS]; // trampolines by hash; entries may be outdated
 
 void sosc_sites_init(void);
 void sosc_sites_refresh(void);
