@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Count arrays: each thread counts in one of its own, without a lock. A thread that has ended
-// hands its array on, with all that was counted, to one that begins.
+// Count arrays. Each thread counts in its own array, without a lock. When a thread has ended, its
+// array goes on with all its counts to a thread that begins.
 
 #include "thread/counts.h"
 #include "base/instrument.h"
@@ -11,11 +11,11 @@
 #include "thread/thread.h"
 
 enum {
-	FEW = 32, // arrays to look at before another one is mapped
+	FEW = 32, // number of arrays to inspect before a new one is mapped
 	EFAULT = 14,
 };
 
-/** Whether this session counts by call site. */
+/** Return whether this session counts by call site. */
 bool sosc_counts_callers(void)
 {
 	const struct sosc_plan *plan = sosc_plan_in(
@@ -30,15 +30,15 @@ static uint64_t cell_size(void)
 	return sosc_holds(SOSC_INSTRUMENT_COUNT) ? 8 : sizeof(struct sosc_stats);
 }
 
-// Count arrays that threads have got mappings of their own for: where they lie, in each of the
-// places that control blocks take by turns, and with each size of an array. A place is used
-// again and never given up, as a signal handler may have interrupted a call of an earlier session.
+// The addresses of count arrays that were mapped later for single threads, for each place of a
+// control block and for each size of an array. An address is reused and never unmapped, because a
+// signal handler may have interrupted a call of an earlier session.
 enum { OF_COUNT = 1, OF_CALLERS = 2, SIZES = 4 };
 static uint64_t later_arrays[SOSC_BLOCKS][SIZES][SOSC_LATER_ARRAYS], (*later)[SOSC_LATER_ARRAYS];
-static uint64_t later_size; // of one of them
-static uint32_t later_count; // how many places are in use
-static uint32_t arrays_ready; // that many are mapped with the rest of the block
-static uint64_t latest_array; // the array mapped last: its index is in the low bits
+static uint64_t later_size; // size of one of them
+static uint32_t later_count; // number of addresses in use
+static uint32_t arrays_ready; // number of arrays that are mapped together with the block
+static uint64_t latest_array; // address of the array mapped last, with its index in the low bits
 
 _Static_assert((int)SOSC_LATER_ARRAYS <= (int)SOSC_PAGE, "latest_array holds an index");
 
@@ -61,9 +61,9 @@ static uint64_t array_size(void)
 }
 
 /**
- * A session begins, with the control block in place @block. Of its @control_size bytes the last
- * are count arrays, as many as few threads need. Address space for a thousand would be gigabytes,
- * which a limit may forbid, and pages of which mlockall(2) would make.
+ * A session begins, with the control block in place @block. The last of its @control_size bytes are
+ * count arrays, as many as a few threads need. Address space for a thousand arrays would be
+ * gigabytes. A limit may forbid that, and mlockall(2) would bring all of it into memory.
  */
 void sosc_counts_start(uint64_t control_size, uint32_t block)
 {
@@ -71,7 +71,7 @@ void sosc_counts_start(uint64_t control_size, uint32_t block)
 	uint64_t size = array_size();
 
 	for (uint32_t i = 0; later && i < SOSC_LATER_ARRAYS; i++)
-		if ((*later)[i]) // most often its soscope has done so
+		if ((*later)[i]) // usually the soscope of that session has done so
 			(void)sosc_sys3(SYS_MADVISE, (long)(*later)[i], (long)later_size,
 					MADV_REMOVE);
 	if (!range->size)
@@ -83,8 +83,9 @@ void sosc_counts_start(uint64_t control_size, uint32_t block)
 		       (arrays_ready - 1);
 }
 
-// Map array @index, from the array mapped last: mremap(2) makes a second mapping of a shared
-// file from there on. Return: its address; 0 where there is none, 1 where it lies before.
+// Maps array @index, starting from the array mapped last: mremap(2) with old size 0 makes a second
+// mapping of a shared file from there on. Returns the array's address, 0 if it could not be mapped,
+// 1 if it lies before the array mapped last.
 static uint64_t map_array(uint32_t index)
 {
 	uint64_t latest = __atomic_load_n(&latest_array, __ATOMIC_RELAXED), size = array_size();
@@ -116,7 +117,7 @@ static uint64_t map_array(uint32_t index)
 	return map;
 }
 
-/** This is a child that nobody follows: see sosc_session_leave. */
+/** This is a child that is not followed. See sosc_session_leave. */
 void sosc_counts_leave(void)
 {
 	uint64_t *array = &later_arrays[0][0][0];
@@ -131,7 +132,7 @@ void sosc_counts_leave(void)
 		}
 }
 
-/** The session is over: give back what threads have got, see sosc_session_rest. */
+/** The session is over: unmap the arrays of single threads. See sosc_session_rest. */
 void sosc_counts_rest(void)
 {
 	uint64_t *array = &later_arrays[0][0][0];
@@ -154,7 +155,7 @@ static uint64_t *array_of(struct sosc_thread *thread)
 	return sosc_holds(SOSC_INSTRUMENT_COUNT) ? &thread->counts : &thread->stats;
 }
 
-// The word at @addr, in @ret; -EFAULT where nothing is mapped.
+// Reads the word at @addr into @ret. Returns -EFAULT if nothing is mapped there.
 static long peek(uint32_t pid, uint64_t addr, uint64_t size, uint64_t *ret)
 {
 	struct {
@@ -166,19 +167,21 @@ static long peek(uint32_t pid, uint64_t addr, uint64_t size, uint64_t *ret)
 }
 
 /**
- * Whether there is no thread with the thread pointer @tp: its descriptor is gone, or belongs to
- * nobody. The kernel, or musl, clears the id there; who joins the thread makes glibc store -1.
+ * Return whether no thread has the thread pointer @tp: its descriptor is unmapped, or belongs to no
+ * thread. The kernel, or musl, clears the id in the descriptor. In glibc, joining the thread stores
+ * -1 there.
  */
 bool sosc_thread_pointer_is_free(uint64_t tp, uint32_t pid)
 {
 	uint64_t word;
 	long done = peek(pid, tp + (uint64_t)sosc_tid_offset, 4, &word);
 	if (done == 4 && (int32_t)word > 0)
-		return peek(pid, tp, 8, &word) == 8 && word != tp; // it points to itself
+		// the first word of a descriptor in use points to itself
+		return peek(pid, tp, 8, &word) == 8 && word != tp;
 	return done == 4 || done == -EFAULT;
 }
 
-/** Whether the thread that @place is for is no more. */
+/** Return whether the thread that owns @place has ended. */
 bool sosc_thread_has_ended(const struct sosc_thread *place, uint32_t pid)
 {
 	uint64_t tp = __atomic_load_n(&place->key, __ATOMIC_RELAXED);
@@ -186,14 +189,15 @@ bool sosc_thread_has_ended(const struct sosc_thread *place, uint32_t pid)
 	return tp && place->tid_check && sosc_thread_pointer_is_free(tp, pid);
 }
 
-// Gives the array back to a thread that has begun meanwhile. An array that the thread has got
-// by now stays with it; the one that we took is then unused.
+// Gives the array back to a thread that has begun meanwhile. If the thread has got another array by
+// now, it keeps that one, and the array that we took stays unused.
 static void put_back(struct sosc_thread *place, uint64_t tp, uint64_t array, void *parked)
 {
 	uint64_t none = 0;
 	struct sosc_parked *nothing = NULL;
 
-	if (__atomic_load_n(&place->key, __ATOMIC_RELAXED) != tp) // a forked child's
+	// this is a forked child, and the place is wiped
+	if (__atomic_load_n(&place->key, __ATOMIC_RELAXED) != tp)
 		return;
 	if (array)
 		(void)__atomic_compare_exchange_n(array_of(place), &none, array, false,
@@ -203,9 +207,10 @@ static void put_back(struct sosc_thread *place, uint64_t tp, uint64_t array, voi
 						  __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-// The array of a thread that has ended, of @looks that are looked at. A thread that begins with
-// the thread pointer of one that has ended has its id in the descriptor before it runs: either
-// it finds no array, or we find the id. Another taker finds no array there.
+// Takes the array of a thread that has ended. Looks at most at @looks arrays. If a thread begins
+// with the thread pointer of an ended one, the kernel has put its id into the descriptor before it
+// runs. So either the new thread finds no array, or we find its id. Another thread that tries to
+// take the array finds none.
 static uint64_t take_over(struct sosc_thread *thread, uint32_t looks)
 {
 	static uint32_t next;
@@ -241,7 +246,7 @@ static uint64_t take_over(struct sosc_thread *thread, uint32_t looks)
 		__atomic_store_n(owner, (uint16_t)(thread - sosc_threads + 1), __ATOMIC_RELAXED);
 		if (!parked)
 			return array;
-		// what the thread has left open
+		// calls that the ended thread has left open
 		(void)sosc_sys3(SYS_MADVISE, (long)parked, SOSC_PARKED_SIZE, MADV_DONTNEED);
 		if (!__atomic_compare_exchange_n(&thread->parked, &none, parked, false,
 						 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
@@ -251,7 +256,7 @@ static uint64_t take_over(struct sosc_thread *thread, uint32_t looks)
 	return 0;
 }
 
-// One that nobody has had; @ready: only if it is mapped already.
+// Takes an array that no thread has had. @ready: only if it is mapped already.
 static uint64_t take_new(struct sosc_thread *thread, bool ready)
 {
 	struct sosc_control *control = sosc_control;
@@ -275,14 +280,14 @@ static uint64_t take_new(struct sosc_thread *thread, bool ready)
 	if (at < SOSC_LATER_ARRAYS)
 		__atomic_store_n(&sosc_owners->of[at], (uint16_t)(thread - sosc_threads + 1),
 				 __ATOMIC_RELAXED);
-	// so that the address of a struct sosc_cell, scaled, indexes the array
+	// biased so that the scaled address of a struct sosc_cell indexes the array
 	return array - (uint64_t)sosc_cells / sizeof(struct sosc_cell) * cell_size();
 }
 
 /**
- * The array of those threads that have none of their own, one cell a slot; NULL where the
- * session has no counts of @kind. A thread that a signal handler interrupted may go on in
- * another session: its counts belong to whichever this finds.
+ * Return the array that is shared by threads without one of their own, one cell for each slot.
+ * Return NULL if the session has no counts of @kind. A thread that a signal handler interrupted may
+ * continue in another session. Its counts then go to the session that this function finds.
  */
 void *sosc_counts_shared(enum sosc_instrument_kind kind)
 {
@@ -293,7 +298,7 @@ void *sosc_counts_shared(enum sosc_instrument_kind kind)
 		       NULL;
 }
 
-/** Give @thread an array, if it has none: without, it shares array 0 with others. */
+/** Give @thread an array if it has none. Without its own, a thread shares array 0 with others. */
 void sosc_counts_give(struct sosc_thread *thread)
 {
 	uint32_t process = sosc_process();
@@ -311,8 +316,8 @@ void sosc_counts_give(struct sosc_thread *thread)
 	if (!array || !__atomic_compare_exchange_n(place, &none, array, false, __ATOMIC_RELAXED,
 						   __ATOMIC_RELAXED))
 		return; // a signal handler has got one meanwhile
-	// a signal handler has forked meanwhile, and the array is the parent's; or another
-	// session has begun
+	// a signal handler has forked meanwhile, and the array belongs to the parent; or
+	// another session has begun
 	if (sosc_process() != process)
 		(void)__atomic_compare_exchange_n(place, &array, 0, false, __ATOMIC_RELAXED,
 						  __ATOMIC_RELAXED);

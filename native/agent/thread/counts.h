@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Count arrays: each thread counts in one of its own.
- */
+/** Count arrays: each thread counts in its own. */
 #ifndef SOSC_COUNTS_H
 #define SOSC_COUNTS_H
 
@@ -13,8 +11,8 @@ enum { SOSC_LATER_ARRAYS = 2048 };
 
 struct sosc_thread;
 
-// The threads that own count arrays of this process: index of the place + 1. The list is wiped
-// in a forked child, so that the child takes no array of its parent.
+// The threads of this process that own count arrays: index of their struct sosc_thread + 1. The
+// list is wiped in a forked child, so that the child takes no array of its parent.
 struct sosc_owners {
 	uint32_t count;
 	uint16_t of[SOSC_LATER_ARRAYS];

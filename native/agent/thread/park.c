@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parked calls: a table for each thread, found by the place of the return address.
+// Parked calls: a table for each thread, indexed by the address at which the return address lies.
 
 #include "thread/park.h"
 #include "base/instrument.h"
@@ -7,31 +7,32 @@
 #include "base/sys.h"
 #include "thread/thread.h"
 
-enum { BEING_FILLED_IN = 1 }; // as a filling's sp: a signal handler takes another
+// `sp` of a filling that is being written: a signal handler takes another one
+enum { BEING_FILLED_IN = 1 };
 
 struct sosc_parked sosc_parked_fallback[PARKED_COUNT + PARKED_PROBES];
 
-/** Give @thread a table for its parked calls: without one of its own, it shares one. */
+/** Give @thread a table for its parked calls. Without its own, a thread uses the shared table. */
 void sosc_parked_give(struct sosc_thread *thread)
 {
 	struct sosc_parked *none = NULL;
 	void *map = sosc_parked_fallback;
 
 	if (thread->parked)
-		return; // of an earlier session, or another thread's that has ended
+		return; // a table of an earlier session, or of a thread that has ended
 	if (sosc_needs & SOSC_NEEDS_PARKED && !sosc_is_sealed(thread))
 		map = sosc_mmap(NULL, SOSC_PARKED_SIZE, PROT_READ | PROT_WRITE,
 				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (sosc_mmap_failed(map))
 		map = sosc_parked_fallback;
-	// a signal handler may have got one meanwhile
+	// a signal handler may have got a table meanwhile
 	if (!__atomic_compare_exchange_n(&thread->parked, &none, map, false, __ATOMIC_RELAXED,
 					 __ATOMIC_RELAXED) &&
 	    map != sosc_parked_fallback)
 		(void)sosc_sys3(SYS_MUNMAP, (long)map, SOSC_PARKED_SIZE, 0);
 }
 
-/** Take the table of parked calls away from @thread, which makes no hooked call any more. */
+/** Take the table of parked calls away from @thread, which makes no more hooked calls. */
 void sosc_parked_take(struct sosc_thread *thread)
 {
 	struct sosc_parked *parked = thread->parked;
@@ -41,12 +42,12 @@ void sosc_parked_take(struct sosc_thread *thread)
 		(void)sosc_sys3(SYS_MUNMAP, (long)parked, SOSC_PARKED_SIZE, 0);
 }
 
-// Where a call may lie: by its own window, or where it would if the window above went on. A
-// recursion of small frames that goes from one window to the next meets itself by the first way,
-// and goes on by the second.
+// Each call may lie in two ranges of the table: the range of its own stack window, and the range
+// where it would be if the window above continued. A recursion of small frames that crosses from
+// one window to the next collides with itself in the first range, and continues in the second.
 enum { WAYS = 2 };
 
-// NULL in a child that a handler has forked since @thread was found.
+// Returns NULL in a child that a signal handler has forked since @thread was found.
 static struct sosc_parked *first_place(struct sosc_thread *thread, uint64_t sp, int way)
 {
 	struct sosc_parked *parked = __atomic_load_n(&thread->parked, __ATOMIC_RELAXED);
@@ -60,8 +61,9 @@ struct sosc_parked *sosc_parked_find(struct sosc_thread *thread, uint64_t sp, ui
 	struct sosc_parked *parked, *latest = NULL;
 	bool is_full = true;
 
-	// Two of the same are one that has tail-called itself: the later returns first. The calls
-	// that a second way went round are still open when this one returns.
+	// If two entries match, a call has tail-called itself, and the later one returns first. If
+	// a call was parked in its second range, the calls that filled its first range are still
+	// open when it returns.
 	for (int way = 0; way < WAYS && !latest && is_full; way++) {
 		parked = first_place(thread, sp, way);
 		for (int i = 0; parked && i < PARKED_PROBES; i++, parked++) {
@@ -74,8 +76,9 @@ struct sosc_parked *sosc_parked_find(struct sosc_thread *thread, uint64_t sp, ui
 	return latest;
 }
 
-// Whether both are calls that one instrument sees. @key is 0 where a session began while a signal
-// handler had interrupted the one that parked: the call was of the session before.
+// Returns whether both cells belong to the same instrument. @key is 0 if a session began while a
+// signal handler had interrupted the thread that parked the call: the call is of the session
+// before.
 static bool same_instrument(uint64_t key, const struct sosc_cell *cell)
 {
 	uint64_t index = (key - (uint64_t)sosc_cells) / sizeof(*cell);
@@ -85,12 +88,12 @@ static bool same_instrument(uint64_t key, const struct sosc_cell *cell)
 }
 
 /**
- * A place for a call of @cell whose return address lies at @sp: a free one, or that of a
- * call that can no longer return. Calls at the same address are alive only where one has
- * tail-called the other (@tail_called), or where they are one call that two instruments
- * see. Where all places are taken, calls whose frame lies below ours, within a stack's
- * reach, have been left by longjmp or an exception; or they are those of a coroutine, and
- * lose their place. NULL when there is none of these either.
+ * Return a place for a call of @cell whose return address lies at @sp: a free one, or the place of
+ * a call that can no longer return. Two calls with the same @sp are both alive only if one has
+ * tail-called the other (@tail_called), or if they are one call that two instruments see. If all
+ * places are taken, use the place of a call whose frame lies below this one, within a stack's
+ * reach: such a call was left by longjmp or an exception, or it belongs to a coroutine and loses
+ * its place. Return NULL if there is none.
  */
 struct sosc_parked *sosc_parked_place(struct sosc_thread *thread, uint64_t sp,
 				      const struct sosc_cell *cell, bool tail_called)
@@ -115,7 +118,7 @@ struct sosc_parked *sosc_parked_place(struct sosc_thread *thread, uint64_t sp,
 	return place;
 }
 
-// NULL where a thread has no memory of its own.
+// Returns NULL if the thread has no table of its own.
 static struct sosc_filling *fillings(const struct sosc_thread *thread)
 {
 	struct sosc_parked *parked = __atomic_load_n(&thread->parked, __ATOMIC_RELAXED);
@@ -125,7 +128,7 @@ static struct sosc_filling *fillings(const struct sosc_thread *thread)
 	return (void *)((uint8_t *)parked + SOSC_PARKED_ROOM);
 }
 
-/** What was kept of the call of @cell whose return address lies at @sp; NULL: nothing. */
+/** Return what was kept of the call of @cell whose return address lies at @sp, or NULL. */
 struct sosc_filling *sosc_filling_find(const struct sosc_thread *thread, uint64_t sp, uint64_t cell)
 {
 	struct sosc_filling *filling = fillings(thread);
@@ -137,9 +140,9 @@ struct sosc_filling *sosc_filling_find(const struct sosc_thread *thread, uint64_
 }
 
 /**
- * A place for what is to be kept of a call of @cell whose return address lies at @sp, to be filled
- * in, `sp` last; NULL: there is none. Where all are taken it is the oldest one's: such calls have
- * been left, unless a stack has as many signal handlers on it.
+ * Return a place for what is to be kept of a call of @cell whose return address lies at @sp, or
+ * NULL. The caller fills it in and stores `sp` last. If all places are taken, this is the place of
+ * the oldest call: calls that old never returned, unless as many signal handlers are on one stack.
  */
 struct sosc_filling *sosc_filling_place(const struct sosc_thread *thread, uint64_t sp,
 					uint64_t cell)
@@ -166,7 +169,10 @@ struct sosc_filling *sosc_filling_place(const struct sosc_thread *thread, uint64
 	return place;
 }
 
-/** The thread's room for a long read; NULL where it is taken, or where there is none. */
+/**
+ * Return the thread's buffer for a long read. Return NULL if the buffer is in use, or if the thread
+ * has none.
+ */
 struct sosc_scratch *sosc_scratch_take(const struct sosc_thread *thread)
 {
 	struct sosc_parked *parked = __atomic_load_n(&thread->parked, __ATOMIC_RELAXED);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Parked calls: what a thread keeps of a call until it returns, found by where the return address
- * lies. Behind them is what it keeps of calls of scanf, and room for one long read.
+ * Parked calls: what a thread keeps of a call until it returns, indexed by the address at which the
+ * return address lies. Behind the table is what the thread keeps of calls of scanf, and a buffer
+ * for one long read.
  */
 #ifndef SOSC_PARK_H
 #define SOSC_PARK_H
@@ -18,41 +19,41 @@ struct sosc_parked {
 };
 
 struct sosc_scratch {
-	uint8_t bytes[171 * 24]; // 4096 in whole units
-	uint32_t is_taken; // a signal handler finds it taken by who was interrupted
+	uint8_t bytes[171 * 24]; // 4096 bytes, rounded up to whole units
+	uint32_t is_taken; // 1: in use, possibly by code that a signal handler has interrupted
 };
 
 enum {
 	SOSC_FILLS_MAX = 24, // of one call
-	SOSC_FILLINGS = 8, // calls of one thread: a second one is a signal handler's
+	SOSC_FILLINGS = 8, // calls of one thread: more than one only if signal handlers interrupt
 };
 
 enum sosc_fill_kind {
-	SOSC_FILL_NUMBER, // in `size` bytes
-	SOSC_FILL_READ, // the same, of %n: how many characters were read
-	SOSC_FILL_CHARACTERS, // in `size` bytes, without an end
-	SOSC_FILL_WIDE_CHARACTERS, // the same, of 4 bytes each
+	SOSC_FILL_NUMBER, // a number of `size` bytes
+	SOSC_FILL_READ, // the same, stored by %n: how many characters were read
+	SOSC_FILL_CHARACTERS, // `size` bytes of characters without a NUL
+	SOSC_FILL_WIDE_CHARACTERS, // the same, with characters of 4 bytes
 	SOSC_FILL_STRING,
 	SOSC_FILL_WIDE, // a string of characters of 4 bytes
 };
 
 // What one conversion of scanf stores, and where.
 struct sosc_fill {
-	uint64_t to; // addr, 0 = not known
+	uint64_t to; // addr, 0 = unknown
 	uint32_t size;
-	uint32_t before; // what stood where it may be seen whether all of it is stored
+	uint32_t before; // previous contents of the place that shows whether everything was stored
 	uint8_t kind; // enum sosc_fill_kind
-	uint8_t item; // number of the argument
-	uint8_t counted; // how many conversions that the result counts there are up to this one
-	uint8_t is_behind; // of READ: it is reached if the one in front of it is
-	uint8_t is_allocated; // at `to` is the address of it
+	uint8_t item; // argument number
+	uint8_t counted; // number of conversions up to this one that count in scanf's result
+	uint8_t is_behind; // READ: it is reached if the conversion before it is
+	uint8_t is_allocated; // `to` holds the address of the text, which scanf allocates
 	uint8_t reserved[3];
 };
 
 struct sosc_filling { // a call of scanf that has not returned
 	uint64_t sp; // 0 = free
 	uint64_t cell;
-	uint32_t number; // tells it from those before it
+	uint32_t number; // increases with each filling
 	uint32_t count;
 	struct sosc_fill fills[SOSC_FILLS_MAX];
 };

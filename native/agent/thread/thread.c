@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads, found by their thread pointer: no thread-local storage, no lock.
+// Threads, found by their thread pointer, without thread-local storage and without locks.
 //
-// The table is wiped in a forked child (MADV_WIPEONFORK), so a child finds
-// nothing of its parent's; a vfork child shares memory and goes on as its
-// parent. A thread that reuses a dead one's stack has its thread pointer, but
-// another thread id in the C library's descriptor; that word's place is found
-// at start.
+// The table is wiped in a forked child (MADV_WIPEONFORK), so a child finds nothing of its parent's.
+// A vfork child shares memory and continues as its parent. A thread that reuses the stack of an
+// ended one has the same thread pointer, but another thread id in the C library's descriptor. The
+// offset of that id is found at the start.
 
 #include "thread/thread.h"
 #include "base/arch.h"
@@ -17,7 +16,7 @@
 #include "thread/counts.h"
 #include "thread/park.h"
 
-enum { PROBES = 64 }; // places that a thread may have
+enum { PROBES = 64 }; // number of places where a thread may be in the table
 
 struct sosc_thread *sosc_threads;
 int64_t sosc_tid_offset;
@@ -29,19 +28,20 @@ const uint32_t *sosc_alive;
 uint64_t *sosc_gate;
 uint32_t sosc_process_id, sosc_parent_id;
 
-static uint32_t *alive; // the same
-static uint32_t generation; // what *alive holds once it has noticed
-static uint64_t forked_tp, forked_sp; // the thread that was forked, and where its stack ended
-static bool is_child; // the control block has come from a parent
+static uint32_t *alive; // the same word as sosc_alive, writable
+static uint32_t generation; // value of *alive after the process has been noticed
+static uint64_t forked_tp, forked_sp; // the forking thread, and the end of its stack at the fork
+static bool is_child; // the control block was inherited from a parent
 
-// Whether children go on as this process does. soscope may have found meanwhile that it cannot
-// follow them; that it can after all is nothing to be believed.
+// Returns whether children are recorded as this process is. soscope may clear the flag later if it
+// finds that it cannot follow children. If another process sets the flag, the agent does not
+// believe it.
 static bool is_followed(void)
 {
 	return sosc_session->flags & sosc_control->flags & SOSC_FLAG_FOLLOW;
 }
 
-// Nobody follows this process, which has come from one that is followed.
+// This process is a child that is not followed: drop the control block and the counts.
 static void leave_session(void)
 {
 	sosc_session_leave();
@@ -53,11 +53,10 @@ static inline uint32_t tid_check(void)
 	return sosc_thread_word(sosc_tid_offset);
 }
 
-// Where the thread id lies in the C library's descriptor of a thread: @told by soscope,
-// else one of the places that are known, if it holds this thread's id. Any other word of
-// the descriptor may equal an id: glibc's flag of several threads is 1, as is the id of
-// a container's first thread. Without an offset only the thread pointer tells threads
-// apart.
+// Finds the offset of the thread id in the C library's thread descriptor: as @told by soscope, else
+// one of the known offsets, if this thread's id is there. Other words of the descriptor may happen
+// to equal an id: glibc's flag for several threads is 1, and so is the id of a container's first
+// thread. Without an offset only the thread pointer distinguishes threads.
 static void find_tid_offset(int64_t told)
 {
 	static const uint16_t known[] = SOSC_TID_OFFSETS;
@@ -94,7 +93,7 @@ int sosc_threads_init(int64_t tid_offset)
 	return 0;
 }
 
-/** Another session, with everything stopped: nobody has a place in the old ring. */
+/** Another session begins, with all threads stopped: no thread has a place in the old ring. */
 void sosc_threads_again(int64_t tid_offset)
 {
 	for (uint32_t i = 0; i < THREAD_COUNT; i++) {
@@ -105,7 +104,8 @@ void sosc_threads_again(int64_t tid_offset)
 		if (!thread->key)
 			continue;
 		memset(thread, 0, sizeof(*thread));
-		thread->turns = turns; // an interrupted thread takes no new position for its own
+		// so that an interrupted thread does not mistake a new position for its own
+		thread->turns = turns;
 		if (!parked || parked == sosc_parked_fallback)
 			continue;
 		(void)sosc_sys3(SYS_MADVISE, (long)parked, SOSC_PARKED_SIZE, MADV_DONTNEED);
@@ -133,15 +133,15 @@ void sosc_threads_rest(void)
 	sosc_memory_clear(sosc_parked_fallback, sizeof(sosc_parked_fallback));
 }
 
-// The ids of the thread and its process. Where system calls may be forbidden the C
-// library knows the former; and a forked child has one thread, whose id is its own.
+// Gets the ids of the thread and its process. If system calls may be forbidden, the thread id comes
+// from the C library, and a forked child has one thread, whose id is the process id.
 static void identify(struct sosc_thread *thread)
 {
 	static uint32_t known_pid, known_generation;
 
-	thread->asked = 0; // another thread's waits
+	thread->asked = 0; // `asked` was about another thread's waits
 	if (!(sosc_needs & SOSC_NEEDS_IDS))
-		return; // nobody asks
+		return; // no instrument needs ids
 	if (sosc_is_sealed(thread)) {
 		thread->tid = sosc_tid_offset ? tid_check() : 0;
 		thread->pid = known_generation == sosc_process() ? known_pid : thread->tid;
@@ -155,8 +155,9 @@ static void identify(struct sosc_thread *thread)
 	known_generation = sosc_process();
 }
 
-// Another thread than the one that had this place: same thread pointer. A signal handler
-// that comes here meanwhile does it all: then a chunk is the handler's, and goes as well.
+// The place's owner is another thread now, with the same thread pointer. A signal handler that
+// comes here meanwhile does all of this: then the chunk belongs to the handler, and is given back
+// as well.
 static void rename_thread(struct sosc_thread *thread)
 {
 	sosc_instruments_part(thread, true);
@@ -165,8 +166,8 @@ static void rename_thread(struct sosc_thread *thread)
 }
 
 /**
- * vfork has returned, in the @child or, after that has ended or executed a
- * program, in the parent. Both have the same memory, so the same thread.
+ * vfork has returned: in the @child, or, after the child has ended or executed a program, in the
+ * parent. Both have the same memory, and so the same struct sosc_thread.
  */
 void sosc_thread_vforked(struct sosc_thread *thread, bool child)
 {
@@ -177,7 +178,10 @@ void sosc_thread_vforked(struct sosc_thread *thread, bool child)
 	thread->quiet = child && !is_followed();
 }
 
-/** From now on @thread writes what thread @tid of its process has done; whose that was before. */
+/**
+ * From now on @thread writes what thread @tid of its process has done. Return the id under which it
+ * wrote before.
+ */
 uint32_t sosc_thread_writes_as(struct sosc_thread *thread, uint32_t tid)
 {
 	uint32_t before = thread->tid;
@@ -195,17 +199,20 @@ void sosc_thread_forks(void)
 				  __ATOMIC_RELAXED);
 }
 
-/** Whether the caller is a child that has its parent's memory, as behind vfork. Makes a system call. */
+/**
+ * Return whether the caller is a child that has its parent's memory, as after vfork. Makes a system
+ * call.
+ */
 bool sosc_is_borrower(void)
 {
 	return sosc_process_id != (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
 }
 
 /**
- * @thread, or a thread that has no place, is going to give up rights of this process. Whoever
- * shares the control block with another process may read what the other one does, and change what
- * soscope sees of it. So the process leaves the block if it has been forked, or has forked. A
- * child that shares its parent's memory would take the block from its parent, and leaves it alone.
+ * @thread, or a thread that has no place (NULL), is about to give up privileges of this process.
+ * Processes that share the control block can read each other's records and change what soscope sees
+ * of each other. So the process drops the block if it has been forked or has forked. A child that
+ * shares its parent's memory would take the block away from its parent, so it does nothing.
  */
 void sosc_thread_changes_rights(struct sosc_thread *thread)
 {
@@ -222,7 +229,7 @@ void sosc_thread_changes_rights(struct sosc_thread *thread)
 		leave_session();
 }
 
-// Where the thread at @tp is most often, as FIND_THREAD.
+// Returns the preferred place of the thread at @tp, as FIND_THREAD computes it.
 static inline uint32_t first_place(uint64_t tp)
 {
 	return (uint32_t)(tp >> 12) * THREAD_FACTOR >> (32 - THREAD_BITS);
@@ -233,8 +240,9 @@ static inline struct sosc_thread *place_at(uint64_t tp, uint32_t probe)
 	return &sosc_threads[(first_place(tp) + probe) & (THREAD_COUNT - 1)];
 }
 
-// A thread may begin with the thread pointer of one that has ended, and have its place: it has its
-// id in the descriptor before it runs. Either we find the id, or it finds another key.
+// Takes the place of an ended thread. A thread may begin with the thread pointer of the ended one,
+// and would have its place. The kernel has put its id into the descriptor before it runs. Either we
+// find the id, or the new thread finds another key.
 static bool take_place(struct sosc_thread *place, uint64_t tp, uint32_t pid)
 {
 	uint64_t key = __atomic_load_n(&place->key, __ATOMIC_RELAXED), mine = tp;
@@ -250,8 +258,9 @@ static bool take_place(struct sosc_thread *place, uint64_t tp, uint32_t pid)
 	return false;
 }
 
-// All places that @tp may have are taken: return the place of a thread that has ended. The new thread goes
-// on as if that thread had had the same thread pointer. NULL: threads that live have all of the places.
+// All places that @tp may have are taken: return the place of a thread that has ended. The new
+// thread continues as if the ended thread had had the same thread pointer. Return NULL if living
+// threads have all of the places.
 static struct sosc_thread *look_for_ended(uint64_t tp)
 {
 	uint32_t pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
@@ -262,7 +271,8 @@ static struct sosc_thread *look_for_ended(uint64_t tp)
 	return NULL;
 }
 
-// Who has no place comes here with each call: behind a look in vain most of them make none.
+// A thread without a place comes here at each call. After one search in vain, most of these calls
+// do not search again.
 static struct sosc_thread *take_over(uint64_t tp)
 {
 	static uint32_t refused;
@@ -292,14 +302,15 @@ static struct sosc_thread *find(uint64_t tp)
 	return take_over(tp);
 }
 
-// A signal handler may come here in the middle, and do it all: what it has got stays, and
-// nothing is got twice. At worst a count array more is used.
+// A signal handler may come here in the middle and do all of this. What it has got stays, and
+// nothing is got twice. At worst one more count array is used.
 static void fill_in(struct sosc_thread *thread)
 {
 	uint32_t no_chunk = 0;
 	uint64_t no_pos = 0;
 
-	// before glibc 2.34 the first thread's id is not there yet at start
+	// before glibc 2.34 the first thread's id is not in its descriptor yet when the agent
+	// starts
 	if (!sosc_tid_offset && !sosc_is_sealed(thread))
 		find_tid_offset(0);
 	(void)__atomic_compare_exchange_n(&thread->chunk, &no_chunk, SOSC_NONE, false,
@@ -343,8 +354,8 @@ static void notice_fork(void)
 }
 
 /**
- * Whether this process records nothing: a child that is not followed, which may not
- * have made a hooked call yet, and any process whose recording has ended.
+ * Return whether this process records nothing. That is so in a child that is not followed, which
+ * may not have made a hooked call yet, and in any process whose recording has ended.
  */
 bool sosc_is_quiet(void)
 {
@@ -371,38 +382,38 @@ static __attribute__((noinline)) struct sosc_thread *find_or_make(void)
 			return thread;
 		if (!thread)
 			continue;
-		thread->ready = 0; // what it is called was asked before the fork
+		thread->ready = 0; // its ids were read before the fork
 		if (session != sosc_inside.sessions || !is_followed()) {
-			// made for an earlier session, or by a child that has not yet
-			// noticed that it is one
+			// filled in for an earlier session, or by a child that has not yet noticed
+			// that it is one
 			thread->key = 0;
 		}
 	}
 }
 
 /**
- * This thread's state, made on its first call; NULL in a child that is not
- * followed, and where the table is full.
+ * Return this thread's state. It is made on the thread's first call. Return NULL in a child that is
+ * not followed, and if the table is full.
  */
 struct sosc_thread *sosc_thread_self(void)
 {
 	uint64_t tp = sosc_thread_pointer();
 	struct sosc_thread *thread = &sosc_threads[first_place(tp)];
 
-	// in a forked child all of it is 0
+	// in a forked child all fields are 0
 	if (thread->key == tp && thread->ready && thread->tid_check == tid_check() && !sosc_quiet)
 		return thread;
 	return find_or_make();
 }
 
 /**
- * Whether a call whose return address lies at @sp, and that this process does not
- * know, was made by the process that forked this one: it returns in both.
+ * Return whether a call whose return address lies at @sp, and that this process does not know, was
+ * made by the process that forked this one. Such a call returns in both processes.
  */
 bool sosc_thread_inherits(uint64_t sp)
 {
 	if (!forked_sp || sosc_thread_pointer() != forked_tp || sp < forked_sp)
 		return false;
-	forked_sp = sp + 8; // what is called from here on is our own
+	forked_sp = sp + 8; // calls from here on are this process's own
 	return true;
 }

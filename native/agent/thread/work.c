@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the agent's own work for calls takes: all of it where a piece may be long, else a part of it.
+// The time of the agent's own work for calls: all of it is measured if a piece may be long, else a
+// sample.
 
 #include "thread/work.h"
 
@@ -9,8 +10,9 @@ static void add(uint64_t *shared, uint64_t value)
 }
 
 /**
- * @thread has worked for @ticks, which are counted in @shared, and nowhere else. If it was very long,
- * it was most likely not on a processor all the time.
+ * @thread has worked for @ticks, which are added to @shared and to no other counter. If the work
+ * was very long, the thread was most likely off the processor for a part of the time, so at most
+ * DELAY_LONG is added.
  */
 void sosc_cost_account(struct sosc_thread *thread, uint64_t *shared, uint64_t ticks)
 {
@@ -19,8 +21,9 @@ void sosc_cost_account(struct sosc_thread *thread, uint64_t *shared, uint64_t ti
 }
 
 /**
- * Count COST_EVERY pieces of work. Each takes as long as the piece that @thread began at @start, and @rest
- * ticks more. A piece that took very long was most likely not on a processor all the time, and is left out.
+ * Count COST_EVERY pieces of work, each as long as the piece that @thread began at @start plus
+ * @rest ticks. If a piece was very long, the thread was most likely off the processor for a part of
+ * the time, and the piece is left out.
  */
 void sosc_cost_add(struct sosc_thread *thread, uint64_t start, uint32_t units, uint64_t rest)
 {
