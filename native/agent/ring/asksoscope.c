@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions to soscope. Of an image that comes it knows nothing before the agent has
-// hooked it; but what is kept of a call is fixed by then. So where a function is known
-// to nobody, and debug information or a mangled name may tell its types, the thread
-// that loads the image waits until soscope has looked. That is once for an image, on
-// the loading thread, before anything of the image runs. A thread that is about to
-// execute another program waits, too, until soscope traces it: then the agent can be put
-// into that program.
+// Questions to soscope. When an image is loaded, soscope knows nothing of it before the agent has
+// hooked it, and by then it is fixed what is kept of a call. So if a function is in no table, and
+// debug information or a mangled name may tell its types, the thread that loads the image waits
+// until soscope has looked. That happens once for an image, on the loading thread, before anything
+// of the image runs. A thread that is about to execute another program waits, too, until soscope
+// traces it, so that soscope can put the agent into that program.
 
 #include "ring/asksoscope.h"
 #include "base/clock.h"
@@ -18,18 +17,19 @@ bool sosc_may_ask;
 
 enum {
 	SLICE_NS = 10000000,
-	GONE_NS = 1000000000, // without a heartbeat soscope is gone, as for the ring
+	// soscope counts as gone after this time without a heartbeat, as in ring.c
+	GONE_NS = 1000000000,
 };
 
 static const uint64_t PATIENCE_NS = 3000000000;
 
-struct waiting { // for soscope
-	uint64_t heartbeat; // as it was last
-	uint64_t still; // ns since then
-	uint64_t waited; // ns
+struct waiting { // a wait for soscope
+	uint64_t heartbeat; // the heartbeat when it was last read
+	uint64_t still; // ns since the heartbeat moved
+	uint64_t waited; // ns in all
 };
 
-// Until there is an answer, or a slice is over; false: it is not worth while any more.
+// Waits for an answer, for at most one slice. Returns false if it is no use to wait any longer.
 static bool wait_on(struct waiting *waiting, uint32_t answers, uint32_t process)
 {
 	struct sosc_control *control = sosc_control;
@@ -56,7 +56,7 @@ static bool put(uint64_t question, struct waiting *waiting, uint32_t process)
 {
 	for (;;) {
 		uint32_t answers = __atomic_load_n(&sosc_control->answers, __ATOMIC_ACQUIRE);
-		uint64_t none = 0; // another process may have one
+		uint64_t none = 0; // another process may be asking
 
 		if (__atomic_compare_exchange_n(&sosc_control->question, &none, question, false,
 						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
@@ -76,14 +76,15 @@ static bool is_answered(uint64_t question, struct waiting *waiting, uint32_t pro
 			return true;
 		if (wait_on(waiting, answers, process))
 			continue;
-		if (sosc_process() != process) // a signal handler has forked: it is the parent's
+		// a signal handler has forked: the question is the parent's
+		if (sosc_process() != process)
 			return false;
 		return !__atomic_compare_exchange_n(&sosc_control->question, &now, 0, false,
 						    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 	}
 }
 
-// Whether soscope may find out more than it knows.
+// Returns whether soscope may find out more than it knows.
 static bool is_worth_while(struct sosc_loaded *caller, struct sosc_loaded *callee,
 			   const char *symbol, bool was_asked)
 {
@@ -94,9 +95,10 @@ static bool is_worth_while(struct sosc_loaded *caller, struct sosc_loaded *calle
 }
 
 /**
- * Have soscope look for the types of the functions that @caller calls, because of @symbol, a
- * function of @callee (NULL = unknown) that nobody knows; @was_asked: soscope knows no more of it
- * by its name. Whether it has looked: then the tables may have it.
+ * Let soscope look for the types of the functions that @caller calls. The reason is @symbol, a
+ * function of @callee (NULL = unknown image) that is in no table. @was_asked: soscope knows already
+ * that the name itself tells nothing. Return whether soscope has looked: then the tables may
+ * contain the function.
  */
 bool sosc_ask(struct sosc_loaded *caller, struct sosc_loaded *callee, const char *symbol,
 	      bool was_asked)
@@ -124,8 +126,8 @@ bool sosc_ask(struct sosc_loaded *caller, struct sosc_loaded *callee, const char
 }
 
 /**
- * The process of @thread, or of a thread that has no place, is about to execute another program. @name
- * is the address of the program's path or name, 0 if the call gives neither.
+ * The process of @thread (NULL: a thread without a place) is about to execute another program.
+ * @name is the address of the program's path or name, 0 if the call gives neither.
  */
 void sosc_tell_exec(const struct sosc_thread *thread, uint64_t name)
 {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Questions to soscope about functions that the tables do not have.
- */
+/** Questions to soscope about functions that are in no table. */
 #ifndef SOSC_ASKSOSCOPE_H
 #define SOSC_ASKSOSCOPE_H
 
@@ -12,7 +10,8 @@
 struct sosc_loaded;
 struct sosc_thread;
 
-extern bool sosc_may_ask; // soscope does not wait for this thread, which may wait for it
+// false while soscope waits for this thread, which therefore must not wait for soscope
+extern bool sosc_may_ask;
 
 void sosc_tell_exec(const struct sosc_thread *thread, uint64_t name);
 bool sosc_ask(struct sosc_loaded *caller, struct sosc_loaded *callee, const char *symbol,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Call sites by number: a unit has no room for a return address and a result. Forked children
-// that are followed come by the same sites as their siblings, so they look whether one has it.
+// Call sites by number, because a unit has no room for both a return address and a result. Followed
+// forked children meet the same call sites as their siblings, so they look for an existing number
+// first.
 
 #include "ring/callsite.h"
 
-// 0: a word has no room for it.
+// Returns 0 if a word has no room for the call site.
 static uint64_t word_of(uint64_t ret, uint32_t slot)
 {
 	if (ret >> (64 - SOSC_CALL_SITE_SLOT) || slot + 1 >= 1u << SOSC_CALL_SITE_SLOT)
@@ -12,7 +13,8 @@ static uint64_t word_of(uint64_t ret, uint32_t slot)
 	return ret << SOSC_CALL_SITE_SLOT | (slot + 1);
 }
 
-// A site in the chain from @newest up to, and without, @end (index + 1); SOSC_NONE: not there.
+// Searches the chain from @newest up to, but without, @end (index + 1). Returns SOSC_NONE if no
+// call site matches.
 static uint32_t search(uint32_t newest, uint32_t end, uint64_t word)
 {
 	const struct sosc_call_site *sites = sosc_section(SOSC_SEC_CALL_SITES);
@@ -41,7 +43,7 @@ static uint32_t make(uint64_t word)
 	return (uint32_t)index;
 }
 
-// The same, unless another process has made it.
+// Finds a call site that another process may have made, or makes it.
 static uint32_t find_or_make(uint64_t word)
 {
 	uint32_t *chains = sosc_section(SOSC_SEC_CALL_SITE_CHAINS), seen = 0, made = SOSC_NONE;
@@ -66,9 +68,9 @@ static uint32_t find_or_make(uint64_t word)
 }
 
 /**
- * The number of a call site; SOSC_NONE where the session keeps no records, has too many sites,
- * or a word has no room for this one. Lock-free and safe in signal handlers: a lost race wastes
- * a number.
+ * Return the number of a call site. Return SOSC_NONE if the session keeps no records, has too many
+ * call sites, or if a word has no room for this one. Lock-free and safe in signal handlers. A lost
+ * race wastes a number.
  */
 uint32_t sosc_call_site(uint64_t ret, uint32_t slot)
 {

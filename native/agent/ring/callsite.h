@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Call sites by number: one for each (return address, slot), the same in all processes that
- * share a control block.
+ * Call sites by number: one for each (return address, slot). The numbers are the same in all
+ * processes that share a control block.
  */
 #ifndef SOSC_CALLSITE_H
 #define SOSC_CALLSITE_H

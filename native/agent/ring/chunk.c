@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chunks of the ring by their index, and getting one ready for its next owner.
+// Chunks of the ring by their index, and preparing a chunk for its next owner.
 
 #include "ring/chunk.h"
 #include "base/clock.h"
@@ -7,18 +7,20 @@
 #include "base/sys.h"
 #include "thread/thread.h"
 
-enum { CLEARED = 960 }; // bytes of a chunk while handlers may come; the units are 17 times as many
+// bytes of a chunk that are cleared at a time while signal handlers may come; a chunk's units are
+// 17 times as many
+enum { CLEARED = 960 };
 
-static uint64_t populated; // chunks below this index have been touched before
+static uint64_t populated; // chunks below this index have been brought into memory
 
-// Where an index of another session leads: a thread that a signal handler interrupted may
-// go on with one that this ring does not have.
+// An index of another session leads here: a thread that a signal handler interrupted may continue
+// with an index that this ring does not have.
 static struct sosc_nothing {
 	uint8_t chunk[SOSC_CHUNK_SIZE];
 	uint32_t state;
 } nothing __attribute__((aligned(SOSC_CHUNK_SIZE)));
 
-/** Another control block: none of its pages is there yet. */
+/** Another control block: none of its pages is in memory yet. */
 void sosc_chunks_forget(void)
 {
 	populated = 0;
@@ -46,8 +48,8 @@ struct sosc_chunk *sosc_chunk_at(uint32_t index)
 }
 
 /**
- * Whether this is still the process, and the session, that it was. What was found before is used
- * only then, and never looked for anew afterwards.
+ * Return whether this is still the same process and session. Anything found before may be used only
+ * then, and must not be looked up again afterwards.
  */
 bool sosc_chunk_is_same(uint32_t process)
 {
@@ -64,12 +66,12 @@ uint32_t sosc_chunks_usual(void)
 	return sosc_session->usual_chunks;
 }
 
-// This takes long, and the thread may wait for a processor. So the thread's own clock says what it cost.
-// Returns the ticks for which the thread was here.
+// This takes long, and the thread may wait for a processor meanwhile. So the thread's CPU clock is
+// used for the cost. Returns the ticks for which the thread was here.
 static uint64_t populate(uint32_t index, uint32_t process)
 {
 	uint64_t start = sosc_ticks(), ran = sosc_clock_ns(CLOCK_THREAD_CPUTIME_ID), ticks, rate;
-	// sixteen chunks' page faults in one call
+	// the page faults of sixteen chunks in one call
 	uint32_t end = index >= sosc_chunks_usual()	? index + 1 :
 		       index + 16 > sosc_chunks_usual() ? sosc_chunks_usual() :
 							  index + 16;
@@ -87,7 +89,7 @@ static uint64_t populate(uint32_t index, uint32_t process)
 	return ticks;
 }
 
-// @at_once: no signal handler comes in between, who might fork.
+// @at_once: signals are blocked, so no signal handler can fork meanwhile.
 static void clear(uint32_t index, const struct sosc_thread *thread, uint32_t process, bool at_once)
 {
 	const uint32_t part = at_once ? SOSC_CHUNK_SIZE - SOSC_CHUNK_HEADER : CLEARED;
@@ -95,16 +97,16 @@ static void clear(uint32_t index, const struct sosc_thread *thread, uint32_t pro
 	uint32_t tid = thread->tid, pid = thread->pid, borrowed = thread->borrowed;
 	uint64_t none = 0, now, number;
 
-	if (chunk->tsc || chunk->seq) { // it has been used before
-		// soscope has cleared seq before it freed the chunk, or it would take
-		// what is still there for new
+	if (chunk->tsc || chunk->seq) { // the chunk has been used before
+		// soscope has cleared seq before it freed the chunk; otherwise soscope would take the old
+		// contents for new
 		if (chunk->seq && sosc_chunk_is_same(process))
 			__atomic_store_n(&chunk->seq, 0, __ATOMIC_RELEASE);
 		for (uint32_t at = SOSC_CHUNK_HEADER; at < SOSC_CHUNK_SIZE; at += part)
 			if (sosc_chunk_is_same(process))
 				memset((uint8_t *)chunk + at, 0, part);
 	}
-	now = sosc_ticks() | 1; // never 0: the chunk has been used
+	now = sosc_ticks() | 1; // never 0, which means that the chunk was never used
 	if (!sosc_chunk_is_same(process))
 		return;
 	chunk->tid = tid;
@@ -113,14 +115,15 @@ static void clear(uint32_t index, const struct sosc_thread *thread, uint32_t pro
 	chunk->tsc_full = 0;
 	chunk->tsc = now;
 	number = __atomic_add_fetch(&sosc_control->ring_seq, 1, __ATOMIC_RELAXED);
-	// once, whoever is forked here: another number would make its units new ones
+	// only once, even if a signal handler forks here: with a second number its units would
+	// count as new
 	(void)__atomic_compare_exchange_n(&chunk->seq, &none, number, false, __ATOMIC_RELEASE,
 					  __ATOMIC_RELAXED);
 }
 
 /**
- * Clear a chunk that @thread has taken, and give it the thread's names and a number. Returns
- * how many ticks were counted as the cost of chunks.
+ * Clear a chunk that @thread has taken, and write the thread's ids and a sequence number into it.
+ * Return how many ticks were counted as the cost of chunks.
  */
 uint64_t sosc_chunk_prepare(uint32_t index, const struct sosc_thread *thread, uint32_t process)
 {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long threads that could run have waited for a processor.
 //
-// A thread is at one of our hooks after another. It can have waited for long only between two that
-// lie far apart, and there is time to ask the kernel: whether it has switched to other threads since
-// then, and if it has, how long this thread has waited. That is taken out of the time between the
-// two hooks: our clock stands still meanwhile, for all calls that are open. A thread that sleeps
-// does not wait for a processor: how long a call sleeps is its own time.
+// A thread comes to one hook after another. Between two hooks it can have waited for long only if
+// the two lie far apart in time. Then there is time to ask the kernel whether it has switched to
+// other threads since, and if so, how long this thread has waited. That time is subtracted from the
+// time between the two hooks: the agent's clock stands still meanwhile, for all open calls. A
+// thread that sleeps does not wait for a processor, so the time for which a call sleeps remains its
+// own time.
 
 #include "ring/delay.h"
 #include "base/arch.h"
@@ -16,13 +17,14 @@
 #include "thread/work.h"
 
 enum {
-	OUT_OF_THE_WAY = 900, // programs seldom have descriptors with such numbers
+	OUT_OF_THE_WAY = 900, // programs seldom use descriptors with such numbers
 	RUSAGE_THREAD = 1,
-	SLACK_NS = 1000000, // clocks differ
-	ROUNDS = 2, // a thread seldom loses its processor again and again within microseconds
+	SLACK_NS = 1000000, // the clocks differ by up to this
+	ROUNDS = 2, // a thread seldom loses its processor several times within microseconds
 };
 
-// In the place of a thread's `last`, until it reads the clock: however slow it is, that is not long.
+// Stored in `last` until the thread reads the clock: however long that takes, it does not count as
+// a long time without a hook.
 static const uint64_t AT_HOOK = INT64_MAX;
 
 struct usage { // struct rusage
@@ -48,11 +50,13 @@ static const char *number(const char *at, const char *end, uint64_t *value)
 	return at < end ? at + 1 : at;
 }
 
-// For how many ns the thread has waited since it began, at @at_ticks; false: the kernel does not
-// tell. Other threads may close what they have not opened: so the file has a number out of their way.
+// Reads for how many ns the thread has waited since it began, and the tsc of that. Returns false if
+// the kernel does not tell. Other threads may close descriptors that they have not opened, so the
+// file gets a high number.
 static bool read_waited(uint64_t *waited, uint64_t *at_ticks)
 {
-	static const char path[] = "/proc/thread-self/schedstat"; // ns it ran, ns it waited, turns
+	// ns on a processor, ns waited, time slices
+	static const char path[] = "/proc/thread-self/schedstat";
 	long low = sosc_sys3(SYS_OPEN, (long)path, O_CLOEXEC, 0), fd, got;
 	char text[96];
 	const char *at = text, *end;
@@ -61,7 +65,7 @@ static bool read_waited(uint64_t *waited, uint64_t *at_ticks)
 	if (low < 0)
 		return false;
 	fd = sosc_sys3(SYS_FCNTL, low, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
-	if (fd < 0) // beyond a limit
+	if (fd < 0) // the number is beyond the limit of open files
 		fd = low;
 	else
 		(void)sosc_sys3(SYS_CLOSE, low, 0, 0);
@@ -74,7 +78,7 @@ static bool read_waited(uint64_t *waited, uint64_t *at_ticks)
 	at = number(at, end, &ran);
 	at = number(at, end, waited);
 	(void)number(at, end, &turns);
-	return turns; // 0: the kernel keeps no account
+	return turns; // 0: the kernel keeps no statistics
 }
 
 static void add(uint64_t *shared, uint64_t value)
@@ -83,8 +87,9 @@ static void add(uint64_t *shared, uint64_t value)
 }
 
 /**
- * Of @ticks, for which the thread has waited in @turns, at least so many are in its last @span. Each
- * of the other turns can have taken a little of the time @before, in which it was at hooks.
+ * The thread has waited for @ticks in @turns turns. Return how many of these ticks lie at least in
+ * its last @span. Each of the other turns can have taken a little of the time @before, in which the
+ * thread was at hooks.
  */
 static uint64_t part_in(uint64_t span, uint64_t ticks, uint64_t turns, uint64_t before)
 {
@@ -96,8 +101,9 @@ static uint64_t part_in(uint64_t span, uint64_t ticks, uint64_t turns, uint64_t 
 	return ticks < span ? ticks : span;
 }
 
-// The same of what the kernel says, after some time from @now on that is ours. The thread has been
-// switched @switches times before the kernel is asked: who looks for more later asks again.
+// Does the same with the kernel's answer. The time from @now on is the agent's. The thread had been
+// switched @switches times before the kernel is asked, so a later switch makes the next call ask
+// again.
 static uint64_t take(struct sosc_thread *thread, uint64_t last, uint64_t now, uint32_t switches)
 {
 	uint64_t asked = thread->asked, sure = thread->sure, waited, end, rate, ns, ticks, turns;
@@ -116,19 +122,19 @@ static uint64_t take(struct sosc_thread *thread, uint64_t last, uint64_t now, ui
 		return 0;
 	ticks = ns * rate >> SOSC_RATE_BITS;
 	if ((int64_t)ns < 0 || ticks > end - asked + (SLACK_NS * rate >> SOSC_RATE_BITS)) {
-		add(&sosc_control->delays_unknown, 1); // somebody else's account
+		add(&sosc_control->delays_unknown, 1); // the numbers belong to another thread
 		return 0;
 	}
 	add(&sosc_control->delayed, ns);
 	add(&sosc_control->delays_over, ((end - asked) << SOSC_RATE_BITS) / rate);
 	if (ticks <= end - now)
 		return 0;
-	if (sosc_is_long(now, end)) // it waited while it asked, too
+	if (sosc_is_long(now, end)) // it also waited while it asked
 		ticks -= end - now;
 	return part_in(now - last, ticks, turns, last - sure);
 }
 
-// Of the time from @last to @now, the ticks for which the thread has waited.
+// Returns the ticks between @last and @now for which the thread has waited.
 static uint64_t ask(struct sosc_thread *thread, uint64_t last, uint64_t now)
 {
 	uint64_t before, ticks = 0;
@@ -142,7 +148,7 @@ static uint64_t ask(struct sosc_thread *thread, uint64_t last, uint64_t now)
 		thread->sure = now;
 		return 0;
 	}
-	// a handler would ask as well, and take the same time out once more
+	// a signal handler would ask as well, and subtract the same time again
 	if (!sosc_signals_hold(sosc_is_sealed(thread), &before))
 		return 0;
 	if (count_switches(&switches))
@@ -151,7 +157,10 @@ static uint64_t ask(struct sosc_thread *thread, uint64_t last, uint64_t now)
 	return ticks;
 }
 
-/** Since @start @thread has done what is no call's time: nor is what it waited meanwhile. */
+/**
+ * Since @start @thread has done work that is not part of any call's time. If it waited for a
+ * processor meanwhile, that wait is not part of it either.
+ */
 void sosc_delay_ours(struct sosc_thread *thread, uint64_t start)
 {
 	uint32_t switches;
@@ -169,10 +178,11 @@ void sosc_delay_ours(struct sosc_thread *thread, uint64_t start)
 	}
 }
 
-// The clock of @thread stands still for @ticks behind @last. A unit says so, as soon as the thread is
-// where it can write one: a hook that has taken another unit cannot. Each nested entry may owe one,
-// and a call's exit has to tell what was before the call from what was in it. Beyond some entries in
-// a row that waited, the last has it all.
+// Lets the clock of @thread stand still for @ticks after @last. A unit records that as soon as the
+// thread can write one. A hook that has already taken another unit cannot. Each nested entry may
+// owe such a unit, and a call's exit has to tell the wait before the call from the wait inside it.
+// If more entries in a row owe a unit than there is room for, the last one has the rest of the
+// ticks.
 static void stand_still(struct sosc_thread *thread, uint64_t last, uint64_t ticks)
 {
 	struct sosc_owed *owed = thread->owed;
@@ -207,13 +217,15 @@ static void write_owed(struct sosc_thread *thread)
 	}
 }
 
-// When the last hook ended, 0 before the first. An entry that owes a unit leaves 0 in `last`.
+// Returns the time when the last hook ended, 0 before the first one. An entry that owes a unit
+// leaves 0 in `last`.
 static uint64_t last_hook(const struct sosc_thread *thread)
 {
 	return thread->last ? thread->last : thread->entered;
 }
 
-// The clock stands still for what @thread has waited since @last, and for what it takes to ask.
+// Lets the clock stand still for the time that @thread has waited since @last, and for the time
+// that asking takes.
 static void pass(struct sosc_thread *thread, uint64_t last)
 {
 	uint64_t now = sosc_ticks(), ticks;
@@ -221,7 +233,7 @@ static void pass(struct sosc_thread *thread, uint64_t last)
 	if (last < thread->sure)
 		last = thread->sure;
 	if (!last)
-		last = now; // this is the thread's first hook
+		last = now; // the thread's first hook
 	ticks = ask(thread, last, now);
 	sosc_cost_account(thread, &sosc_control->took_asking, sosc_ticks_since(now));
 	if (ticks || !sosc_session->chunks || sosc_is_long(now, sosc_ticks())) {
@@ -230,19 +242,19 @@ static void pass(struct sosc_thread *thread, uint64_t last)
 	}
 }
 
-/** @thread was at no hook for long: the clock is to be read again. For the assembly. */
+/** @thread was at no hook for long, and the clock has to be read again. Called from assembly. */
 void sosc_delay_passed(const void *unused, struct sosc_thread *thread)
 {
 	(void)unused;
-	if (thread->ready) { // else a child, forked just now
-		write_owed(thread); // of a time before the last entry
+	if (thread->ready) { // else a child that was forked just now
+		write_owed(thread); // from before the last entry
 		pass(thread, last_hook(thread));
 		write_owed(thread);
 	}
 	thread->last = AT_HOOK;
 }
 
-/** The time of an exit for which the clock was read at @now. */
+/** Return the time of an exit, for which the clock was read at @now. */
 uint64_t sosc_delay_at_exit(struct sosc_thread *thread, uint64_t now)
 {
 	if (sosc_is_long(thread->last, now)) {
@@ -253,7 +265,10 @@ uint64_t sosc_delay_at_exit(struct sosc_thread *thread, uint64_t now)
 	return now;
 }
 
-/** The time of an entry of @thread, which was at no hook for long, and has taken a unit by now. */
+/**
+ * Return the time of an entry of @thread, which was at no hook for long and has already taken a
+ * unit.
+ */
 uint64_t sosc_delay_at_entry(const void *unused, struct sosc_thread *thread)
 {
 	uint64_t now;
@@ -263,11 +278,12 @@ uint64_t sosc_delay_at_entry(const void *unused, struct sosc_thread *thread)
 		pass(thread, last_hook(thread));
 	now = sosc_ticks();
 	thread->entered = now;
-	thread->last = thread->owed[0].ticks ? 0 : now; // 0: the next exit comes here, too
+	// 0: the next exit calls sosc_delay_at_exit, too
+	thread->last = thread->owed[0].ticks ? 0 : now;
 	return now;
 }
 
-/** The ticks to be taken out of calls that were open at @last, of the thread that asks. */
+/** Return the ticks to subtract from the calling thread's calls that were open at @last. */
 uint64_t sosc_delay_of_prof(uint64_t last)
 {
 	struct sosc_thread *thread = sosc_thread_self();

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * What threads wait for a processor, which is no call's time.
- */
+/** Time that threads wait for a processor, which is not part of any call's time. */
 #ifndef SOSC_DELAY_H
 #define SOSC_DELAY_H
 

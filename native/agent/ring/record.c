@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records of images, and the section of strings that records have their names in: what soscope
-// reads of them. Processes that share the control block share both.
+// Records of images, and the section of strings that holds the names in all records. soscope reads
+// both, and processes that share the control block share both.
 
 #include "ring/record.h"
 #include "base/arch.h"
@@ -15,15 +15,15 @@ static struct {
 	uint32_t hash, at;
 } cache[(1 << BITS) + PROBES];
 
-/** Another control block: none of its strings is there yet. */
+/** Another control block: it has none of the strings yet. */
 void sosc_strings_again(void)
 {
 	sosc_memory_clear(cache, sizeof(cache));
 }
 
 /**
- * The offset in SEC_STRINGS of a copy of @text; 0, the empty string, when the
- * section is full. Equal strings are stored once, as far as a small cache knows.
+ * Return the offset in SEC_STRINGS of a copy of @text. Return 0, the empty string, if the section
+ * is full. Equal strings are stored once, as far as a small cache finds them.
  */
 uint32_t sosc_string(const char *text)
 {
@@ -53,7 +53,7 @@ uint32_t sosc_string(const char *text)
 	return at;
 }
 
-/** What lies at an offset that a record has; "" if the offset is none. */
+/** Return the string at an offset from a record; "" if the offset is not valid. */
 const char *sosc_string_at(uint32_t offset)
 {
 	static const char none[] = "";
@@ -71,7 +71,7 @@ static bool same_record(const struct sosc_image *record, const struct sosc_loade
 	       sosc_same(sosc_string_at(record->path), image->path);
 }
 
-// A record of @image among the first @count.
+// Finds a record of @image among the first @count.
 static uint32_t find_record(const struct sosc_loaded *image, uint32_t count)
 {
 	const struct sosc_image *records = sosc_section(SOSC_SEC_IMAGES);
@@ -82,8 +82,9 @@ static uint32_t find_record(const struct sosc_loaded *image, uint32_t count)
 	return SOSC_NONE;
 }
 
-// Another process is writing it, at once unless others have its processor. One that was
-// killed meanwhile never ends: its record is given up, so that nobody waits again.
+// Waits while another process writes a record. That takes microseconds unless the process loses its
+// processor. If the process was killed meanwhile, the record will never be complete: it is
+// abandoned, so that no process waits for it again.
 static void wait_for_record(struct sosc_image *record)
 {
 	enum { LOOKS = 1000, NAP_NS = 1000000, PATIENCE_NS = 100000000 };
@@ -102,11 +103,11 @@ static void wait_for_record(struct sosc_image *record)
 	}
 }
 
-// ---- which image was where --------------------------------------------------------
+// ---- which image was at an address at some time -----------------------------------
 
 bool sosc_images_told_apart;
 
-static uint64_t last_move; // of this process and those that it was forked by, 0: none
+static uint64_t last_move; // tsc of the last move of this process or its ancestors, 0: none
 
 static void move(enum sosc_move_kind kind, uint32_t image, uint32_t pid, uint32_t parent,
 		 uint64_t tsc)
@@ -114,7 +115,7 @@ static void move(enum sosc_move_kind kind, uint32_t image, uint32_t pid, uint32_
 	struct sosc_move *moves = sosc_section(SOSC_SEC_MOVES), *mine;
 	uint32_t at = __atomic_load_n(&sosc_control->moves, __ATOMIC_RELAXED);
 
-	if (at <= SOSC_MAX_MOVES) // else it is known that some are lost
+	if (at <= SOSC_MAX_MOVES) // else it is already known that some are lost
 		at = __atomic_fetch_add(&sosc_control->moves, 1, __ATOMIC_RELAXED);
 	if (at < SOSC_MAX_MOVES) {
 		mine = &moves[at];
@@ -129,7 +130,7 @@ static void move(enum sosc_move_kind kind, uint32_t image, uint32_t pid, uint32_
 		last_move = tsc;
 }
 
-/** This process, @pid, was forked by @parent, and has its images. */
+/** This process, @pid, was forked by @parent, and has its parent's images. */
 void sosc_images_forked(uint32_t pid, uint32_t parent)
 {
 	if (last_move && pid)
@@ -141,22 +142,23 @@ static uint32_t this_process(void)
 	return (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
 }
 
-/** Another control block. */
+/** A session begins with another control block. */
 void sosc_images_again(void)
 {
 	sosc_images_told_apart = false;
 	last_move = 0;
 }
 
-/** What stands for an image in front of an addr (SOSC_IMAGE_SHIFT). */
+/** Return the number that marks an address in the image (SOSC_IMAGE_SHIFT). */
 uint64_t sosc_image_number(const struct sosc_loaded *image)
 {
 	return image && image->index < SOSC_MAX_IMAGES ? image->index + 1 : SOSC_NO_IMAGE;
 }
 
 /**
- * A return address, with its image if another one was there before: nobody could tell them apart
- * by the address. So an address without one is in the first image that was there.
+ * Return a return address with the number of its image, if another image was at that address
+ * before, because the address would not tell them apart. So an address without a number lies in the
+ * first image that was there.
  */
 uint64_t sosc_with_image(uint64_t ret)
 {
@@ -167,7 +169,8 @@ uint64_t sosc_with_image(uint64_t ret)
 	return ret | sosc_image_number(image) << SOSC_IMAGE_SHIFT;
 }
 
-// Whether an image with an earlier record was where this one is. Those are written by now.
+// Returns whether an image with an earlier record was mapped where this one is. All earlier records
+// are complete by now.
 static bool has_followed(const struct sosc_loaded *image)
 {
 	const struct sosc_image *records = sosc_section(SOSC_SEC_IMAGES);
@@ -181,7 +184,7 @@ static bool has_followed(const struct sosc_loaded *image)
 	return false;
 }
 
-// Nothing of the image has run.
+// The image was loaded just now, and none of its code has run.
 static void has_come(struct sosc_loaded *image)
 {
 	image->told_apart = has_followed(image);
@@ -191,7 +194,7 @@ static void has_come(struct sosc_loaded *image)
 		move(SOSC_MOVE_CAME, image->index, this_process(), 0, sosc_ticks());
 }
 
-/** The image is gone. None of its code has run @since then; 0: nobody knows, and it is now. */
+/** The image was unloaded. None of its code has run @since; 0: unknown, use the present time. */
 void sosc_image_closed(const struct sosc_loaded *image, uint64_t since)
 {
 	struct sosc_image *records = sosc_section(SOSC_SEC_IMAGES);
@@ -202,9 +205,9 @@ void sosc_image_closed(const struct sosc_loaded *image, uint64_t since)
 	move(SOSC_MOVE_WENT, image->index, this_process(), 0, since ? since : sosc_ticks());
 }
 
-// An image that was here before, closed and loaded again at the same place, gets its old record,
-// and so does one that another process has loaded, whose records we share: where both write one,
-// the first stays.
+// An image that is loaded again at the same address gets its old record. So does an image that
+// another process has loaded, if the processes share their records. If both write a record, the
+// first is kept.
 static void give_record(struct sosc_loaded *image, uint32_t flags)
 {
 	struct sosc_image *records = sosc_section(SOSC_SEC_IMAGES), *record;
@@ -243,14 +246,14 @@ static void give_record(struct sosc_loaded *image, uint32_t flags)
 		image->index = find_record(image, index);
 		if (image->index != SOSC_NONE) {
 			__atomic_store_n(&record->pid, SOSC_NONE, __ATOMIC_RELAXED);
-			return; // this record is never ready
+			return; // this record never becomes ready
 		}
 		image->index = index;
 	}
 	__atomic_store_n(&record->ready, 1, __ATOMIC_RELEASE);
 }
 
-/** Give the image its record; it is there from now on. */
+/** Give the image its record. The image counts as loaded from now on. */
 void sosc_image_record(struct sosc_loaded *image, uint32_t flags)
 {
 	give_record(image, flags);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chunks of the ring: taking the next one, and what happens when there is none.
+// Chunks of the ring: taking the next chunk, and what happens if there is none.
 //
-// A chunk belongs to one thread at a time. The fast path (arch_*.S) takes units
-// from it by an unlocked add; when that passes CHUNK_LIMIT it comes here. A
-// signal handler may interrupt anything here and come here itself: it always
-// finishes first, so what it changed is looked at again. It may also fork: the
-// child finds its threads wiped and must leave alone what its parent had taken.
+// A chunk belongs to one thread at a time. The fast path (arch_*.S) takes units from it by an
+// unlocked add. When the position passes CHUNK_LIMIT, the fast path calls this file. A signal
+// handler may interrupt anything here and come here itself. It always finishes first, so the
+// interrupted code checks again what the handler may have changed. A handler may also fork: the
+// child finds the state of its threads wiped and must not touch the chunks of its parent.
 
 #include "ring/ring.h"
 #include "base/arch.h"
@@ -17,26 +17,26 @@
 #include "thread/work.h"
 
 enum {
-	NOWHERE = 1 << 23, // positions without a chunk lie below
-	WAIT_NS = 100000000, // of one wait for a chunk
-	GONE_NS = 1000000000, // without a heartbeat: soscope is gone
-	AHEAD = 4, // chunks that may be the next one
+	NOWHERE = 1 << 23, // positions without a chunk are below this
+	WAIT_NS = 100000000, // longest single wait for a chunk
+	GONE_NS = 1000000000, // soscope counts as gone after this time without a heartbeat
+	AHEAD = 4, // number of chunks considered as the likely next one
 };
 
 #define FULL (1ull << 32)
 
-struct getting { // a chunk
-	enum sosc_drop why; // there is none
-	uint64_t waited; // ticks that are counted already, waits among them
+struct getting { // an attempt to get a chunk
+	enum sosc_drop why; // reason if there is none
+	uint64_t waited; // ticks, waits included, that are counted elsewhere already
 };
 
-// FULL and what ring_drained was as there was no free chunk: there is none until that has moved.
-// To look through thousands of chunks at each event would take far longer than the event.
+// FULL and the value of ring_drained when no chunk was free. No chunk is free until ring_drained
+// moves. Searching thousands of chunks at each event would take far longer than the event.
 static uint64_t full_at;
 
 /**
- * Another control block: none of its pages is there yet. Its chunks are counted from
- * another number on, so that nobody takes one of them for one of the last ring's.
+ * Another control block: none of its pages is in memory yet. The words of its chunks start counting
+ * from a different number, so that no thread takes one of its chunks for a chunk of the last ring.
  */
 void sosc_ring_again(void)
 {
@@ -59,7 +59,8 @@ static enum sosc_chunk_state state_of(uint32_t index)
 	return word_of(index) & SOSC_CHUNK_STATE;
 }
 
-// A forked child takes none here: it cannot tell its own from its parent's.
+// Takes a chunk in state @from. A forked child takes none here, because it cannot tell its own
+// chunks from its parent's.
 static bool take(uint32_t index, enum sosc_chunk_state from, uint32_t process)
 {
 	uint32_t *state = sosc_chunk_state_at(index),
@@ -69,14 +70,15 @@ static bool take(uint32_t index, enum sosc_chunk_state from, uint32_t process)
 	       sosc_chunk_change(state, word, SOSC_CHUNK_OWNED);
 }
 
-// The lowest free chunk: those used last are still in somebody's cache. A thread
-// may keep its chunk for ever. Where other threads hold all chunks, none of them
-// needs to come back before we have gone on: then it is a spare one.
+// Takes the lowest free chunk: chunks that were used last are still in some cache. A thread may
+// keep its chunk for ever. If other threads hold all chunks, none of them may come back before this
+// thread goes on, so it takes a spare chunk.
 static uint32_t take_free(uint32_t process)
 {
 	uint32_t usual = sosc_chunks_usual(), end = usual, seen = 0;
 	uint32_t drained = __atomic_load_n(&sosc_control->ring_drained, __ATOMIC_ACQUIRE);
-	const uint32_t *words = sosc_chunk_state_at(0); // of an earlier ring, too: `take` says so
+	// may belong to an earlier ring; `take` checks that
+	const uint32_t *words = sosc_chunk_state_at(0);
 
 	if (__atomic_load_n(&full_at, __ATOMIC_RELAXED) == (FULL | drained))
 		return SOSC_NONE;
@@ -97,8 +99,8 @@ static uint32_t take_free(uint32_t process)
 	return SOSC_NONE;
 }
 
-// Whether no chunk is free or full. Threads that have ended hold some until soscope has
-// noticed that: it says when those that live hold all.
+// Returns whether no chunk is free or full. Threads that have ended hold chunks until soscope
+// notices. soscope tells in `starved` when living threads hold all.
 static bool all_held(void)
 {
 	for (uint32_t i = 0; i < sosc_session->chunks; i++)
@@ -116,7 +118,8 @@ static void raise_to(uint64_t *word, uint64_t value)
 		;
 }
 
-// How many calls a chunk tells of; an exit's entry is as old or older: it has been overwritten, too.
+// Returns the number of calls in a chunk. Exits are not counted: their entries are as old or older,
+// and so were overwritten, too.
 static uint32_t entries_of(uint32_t index)
 {
 	const uint32_t *unit =
@@ -133,9 +136,9 @@ static uint32_t entries_of(uint32_t index)
 	return entries;
 }
 
-// Chunks are overwritten in turn, so the next full one is the oldest: to compare their numbers would
-// bring thousands of headers into the cache. One that its thread has held for longer waits until
-// it is its turn again.
+// Takes the next full chunk. Chunks are overwritten in turn, so that is the oldest one. Comparing
+// sequence numbers would bring thousands of headers into the cache. A chunk that its thread held
+// for longer waits until its turn comes again.
 static uint32_t take_oldest(uint32_t process)
 {
 	struct sosc_control *control = sosc_control;
@@ -158,17 +161,17 @@ static uint32_t take_oldest(uint32_t process)
 	return SOSC_NONE;
 }
 
-// Until soscope has freed a chunk and wakes us, or a signal comes, or a while is
-// over; how many nanoseconds it has been. soscope wakes as many threads as it frees
-// chunks: a thousand that look by themselves every few milliseconds would take the
-// processors that it needs.
+// Waits until soscope frees a chunk and wakes this thread, a signal comes, or WAIT_NS have passed.
+// Returns how many ns it has waited. soscope wakes as many threads as it frees chunks. If a
+// thousand threads looked by themselves every few milliseconds, they would take the processors that
+// soscope needs.
 static uint64_t wait_a_little(uint32_t drained)
 {
 	return sosc_wait(&sosc_control->ring_drained, drained, WAIT_NS);
 }
 
-// A wait of @took ns ends now. Returns how many ns passed until soscope freed chunks: after that the
-// thread waited for a processor, as it does for whatever else runs on the machine.
+// A wait of @took ns ends now. Returns how many ns passed until soscope freed chunks. After that
+// the thread waited for a processor, which has nothing to do with the ring.
 static uint64_t until_drained(uint64_t took)
 {
 	uint64_t drained = __atomic_load_n(&sosc_control->drained_ns, __ATOMIC_RELAXED);
@@ -177,25 +180,26 @@ static uint64_t until_drained(uint64_t took)
 	return behind < took ? took - behind : took;
 }
 
-// soscope is gone when its heartbeat has not moved for a second. Nobody waits for
-// it then, and it is back as soon as the heartbeat moves: it may have been stopped.
+// Returns whether soscope is gone: its heartbeat has not moved for a second. Then threads do not
+// wait for it. It counts as back as soon as the heartbeat moves, because it may only have been
+// stopped.
 static bool reader_is_gone(uint64_t heartbeat)
 {
 	return __atomic_load_n(&sosc_control->reader_gone, __ATOMIC_RELAXED) == heartbeat + 1;
 }
 
-// Puts down that @thread has waited for @ns. A signal handler may have interrupted that, and waited
-// itself: then the handler has put its time down, and both times are the same.
+// Records that @thread has waited for @ns. A signal handler may have interrupted the wait and
+// waited itself. The handler has recorded its time then, and both times are the same.
 static void count_wait(struct sosc_thread *thread, uint64_t ns)
 {
-	uint8_t ready = THREAD_READY; // 0 in a child that a handler forks here
+	uint8_t ready = THREAD_READY; // 0 in a child that a signal handler forks here
 
 	if (__atomic_compare_exchange_n(&thread->ready, &ready, THREAD_READY | THREAD_WAITED, false,
 					__ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		__atomic_fetch_add(&sosc_control->waited_room, ns, __ATOMIC_RELAXED);
 }
 
-// Waits until soscope has freed a chunk, or is gone, or says that none will be free.
+// Waits until soscope has freed a chunk, is gone, or reports that no chunk will become free.
 static uint32_t wait_free(struct sosc_thread *thread, uint32_t process, enum sosc_drop *why)
 {
 	struct sosc_control *control = sosc_control;
@@ -268,19 +272,21 @@ static bool has_room(uint64_t pos)
 	return pos >= 2ull * NOWHERE && in_chunk >= SOSC_CHUNK_HEADER && in_chunk < CHUNK_LIMIT;
 }
 
-// Who is forked in the middle of this does what its parent does, and one of them
-// late: then the chunk may be somebody else's.
+// Changes a chunk's state. A child forked in the middle of this does the same as its parent, and
+// one of the two does it late, when the chunk may already belong to another thread.
 static void change(uint32_t index, enum sosc_chunk_state to, uint32_t process)
 {
 	struct sosc_chunk *chunk = sosc_chunk_at(index);
-	uint32_t *state = sosc_chunk_state_at(index); // ours, if we still are who we were
+	// this thread's chunk, if the process is still the same
+	uint32_t *state = sosc_chunk_state_at(index);
 	uint32_t word = __atomic_load_n(state, __ATOMIC_RELAXED);
 	uint64_t now = sosc_ticks();
 
 	if ((word & SOSC_CHUNK_STATE) != SOSC_CHUNK_OWNED || !sosc_chunk_is_same(process))
 		return;
 	if (to == SOSC_CHUNK_FULL)
-		chunk->tsc_full = now; // too early, if late: then in vain
+		// if the thread is late, the time is wrong, and the state below is not changed
+		chunk->tsc_full = now;
 	(void)sosc_chunk_change(state, word, to);
 }
 
@@ -294,14 +300,14 @@ static uint32_t commit_of(const uint8_t *chunk, uint64_t at)
 	return *(const volatile uint32_t *)(chunk + at);
 }
 
-// Whether a unit below @end has been taken and is not finished: then this is a
-// signal handler, or another context, that has interrupted its writer.
+// Returns whether a unit below @end was taken and is not finished. Then this thread is in a signal
+// handler, or in another context, that has interrupted the writer of that unit.
 static bool has_hole(uint32_t index, uint64_t end)
 {
 	const uint8_t *chunk = (const uint8_t *)sosc_chunk_at(index);
 	uint64_t at = SOSC_CHUNK_HEADER;
 
-	// four at once: every chunk is looked through, and hardly any has one
+	// four at a time, because every chunk is searched and hardly any has a hole
 	for (; at + 4 * SOSC_UNIT <= end; at += 4 * SOSC_UNIT)
 		if (!commit_of(chunk, at) | !commit_of(chunk, at + SOSC_UNIT) |
 		    !commit_of(chunk, at + 2 * SOSC_UNIT) | !commit_of(chunk, at + 3 * SOSC_UNIT))
@@ -312,10 +318,10 @@ static bool has_hole(uint32_t index, uint64_t end)
 	return false;
 }
 
-// A chunk with a hole stays ours until its writer has gone on. One that was left
-// by siglongjmp in the middle of a record is kept in vain: so few are kept, and
-// the oldest goes first. A signal handler may do the same in between: each word
-// changes hands at once.
+// Gives back chunk @index. If the chunk has a hole, the thread keeps it until the interrupted
+// writer has gone on. If siglongjmp has left a writer in the middle of a record, its chunk is kept
+// in vain, so only a few chunks are kept, and the oldest is given up first. A signal handler may do
+// the same meanwhile, so each word is changed by compare-and-swap.
 static void retire(struct sosc_thread *thread, uint32_t index, uint64_t end, uint32_t process)
 {
 	uint64_t word = (uint64_t)index << 32 | end;
@@ -352,20 +358,20 @@ static void retire(struct sosc_thread *thread, uint32_t index, uint64_t end, uin
 		give_back(index, process);
 }
 
-// pos may be changed by a signal handler at any instruction, by nobody else.
+// pos may be changed by a signal handler at any instruction, but not by other threads.
 static bool swap_pos(struct sosc_thread *thread, uint64_t from, uint64_t to)
 {
 	return sosc_local_swap(&thread->pos, from, to);
 }
 
-// A position without room, another one each time.
+// Returns a position without a chunk, a different one each time.
 static uint64_t nowhere(struct sosc_thread *thread)
 {
 	return SOSC_NO_ROOM +
 	       (sosc_local_add_short(&thread->turns, SOSC_CHUNK_SIZE) & (NOWHERE - 1));
 }
 
-// The index of @thread's chunk; @word is what stands there.
+// Returns the index of @thread's chunk, and in @word the word that holds it.
 static uint32_t chunk_of(const struct sosc_thread *thread, uint32_t *word)
 {
 	*word = __atomic_load_n(&thread->chunk, __ATOMIC_RELAXED);
@@ -378,8 +384,8 @@ static bool swap_chunk(struct sosc_thread *thread, uint32_t from, uint32_t to)
 					   __ATOMIC_RELAXED);
 }
 
-// Takes from @thread its chunk @old, which stands there as @word; @pos was read before it.
-// False: a signal handler has done so, or has taken it again.
+// Takes the chunk @old away from @thread, whose word is @word. @pos was read before @word. Returns
+// false if a signal handler has done that already, or has given the chunk back to the thread.
 static bool leave(struct sosc_thread *thread, uint64_t pos, uint32_t old, uint32_t word)
 {
 	if (!swap_chunk(thread, word, SOSC_NONE))
@@ -390,8 +396,8 @@ static bool leave(struct sosc_thread *thread, uint64_t pos, uint32_t old, uint32
 	return !swap_chunk(thread, SOSC_NONE, word);
 }
 
-// Takes from @thread the chunk that it has: its index, SOSC_NONE if there is none. The
-// thread has no room afterwards, unless a signal handler has got some meanwhile.
+// Takes away the chunk that @thread has. Returns its index, SOSC_NONE if there is none. Afterwards
+// the thread has no room, unless a signal handler has got a chunk meanwhile.
 static uint32_t leave_chunk(struct sosc_thread *thread)
 {
 	for (;;) {
@@ -403,29 +409,32 @@ static uint32_t leave_chunk(struct sosc_thread *thread)
 	}
 }
 
-// Gives back a chunk of thread @tid, which is no more, in process @pid. soscope may have
-// noticed and given it to somebody else: then it has another name in it, or is not in use.
+// Gives back a chunk of thread @tid of process @pid, which has ended. soscope may have noticed that
+// and given the chunk to another thread. Then the chunk has another thread's id in it, or is not in
+// use.
 static void release(uint32_t tid, uint32_t pid, uint32_t index)
 {
 	uint32_t *states = sosc_section(SOSC_SEC_CHUNK_STATES), state;
 	struct sosc_chunk *chunk = (void *)((uint8_t *)sosc_section(SOSC_SEC_RING) +
 					    (uint64_t)index * SOSC_CHUNK_SIZE);
 
-	if (index >= sosc_session->chunks) // none, or of an earlier session
+	if (index >= sosc_session->chunks) // no chunk, or a chunk of an earlier session
 		return;
 	state = __atomic_load_n(&states[index], __ATOMIC_ACQUIRE);
 	if ((state & SOSC_CHUNK_STATE) != SOSC_CHUNK_OWNED ||
 	    !__atomic_load_n(&chunk->seq, __ATOMIC_ACQUIRE) || chunk->tid != tid ||
 	    chunk->pid != pid)
 		return;
-	chunk->tsc_full = sosc_ticks(); // if it is somebody else's by now: too early, and in vain
+	// if the chunk has a new owner by now, the time is wrong, and the state below is not
+	// changed
+	chunk->tsc_full = sosc_ticks();
 	(void)sosc_chunk_change(&states[index], state, SOSC_CHUNK_FULL);
 }
 
 /**
- * @thread goes on as another one: give back the chunk that it has. @has_ended: its writer is no more,
- * so all others go that it holds. A signal handler may have come here meanwhile, and have named the
- * thread anew: then a chunk is the handler's, and goes as well.
+ * @thread continues as another thread: give back its chunk. @has_ended: the writer has ended, so
+ * give back all other chunks that it holds as well. A signal handler may have come here meanwhile
+ * and renamed the thread. Then a chunk belongs to the handler, and is given back as well.
  */
 void sosc_ring_part(struct sosc_thread *thread, bool has_ended)
 {
@@ -445,17 +454,17 @@ void sosc_ring_part(struct sosc_thread *thread, bool has_ended)
 	}
 }
 
-// Gives @thread a chunk with room, or notices that this has become a forked child;
-// of the old one, units up to @end were taken. False: none; @getting says why. A signal
-// handler that comes here meanwhile gives it a chunk, too: each step is done only
-// if nobody else has. A position with room always lies in the thread's chunk.
+// Gives @thread a chunk with room, or notices that this process is a forked child now. Of the old
+// chunk, the units up to @end were taken. Returns false if there is no chunk, with the reason in
+// @getting. A signal handler that comes here meanwhile gives the thread a chunk, too, so each step
+// is done only if no handler has done it. A position with room always lies in the thread's chunk.
 static bool refill(struct sosc_thread *thread, uint64_t end, struct getting *getting)
 {
 	uint32_t process = sosc_process();
 
 	for (;;) {
-		// in this order: what pos says of another chunk than this is outdated,
-		// and then swap_pos fails
+		// in this order: if pos belongs to another chunk than this one, it is outdated, and
+		// then swap_pos fails
 		uint64_t pos = __atomic_load_n(&thread->pos, __ATOMIC_ACQUIRE), gone;
 		uint32_t word, old = chunk_of(thread, &word), index;
 
@@ -470,7 +479,8 @@ static bool refill(struct sosc_thread *thread, uint64_t end, struct getting *get
 			end = CHUNK_LIMIT;
 			continue;
 		}
-		if (old != SOSC_NONE) { // just taken, by who was interrupted before the end
+		// just taken, by code that was interrupted before it stored pos
+		if (old != SOSC_NONE) {
 			(void)swap_pos(thread, pos,
 				       (uint64_t)sosc_chunk_at(old) + SOSC_CHUNK_HEADER);
 			continue;
@@ -495,15 +505,15 @@ static bool refill(struct sosc_thread *thread, uint64_t end, struct getting *get
 			return true;
 		if (index == SOSC_NONE && getting->why == SOSC_DROP_READER_GONE &&
 		    sosc_control->command == SOSC_COMMAND_STOP)
-			continue; // it has waited, and nothing is recorded any more
+			continue; // the thread has waited, and nothing is recorded any more
 		if (index == SOSC_NONE)
 			return false;
 		getting->waited += sosc_chunk_prepare(index, thread, process);
 		if (!sosc_chunk_is_same(process))
 			return true;
 		if (!swap_chunk(thread, SOSC_NONE, index + 1)) {
-			// a signal handler has got one meanwhile, or this is a child. Its number
-			// was given out, so the reader sees it
+			// a signal handler has got a chunk meanwhile, or this is a child. The chunk
+			// has its sequence number already, so the reader sees it
 			change(index, SOSC_CHUNK_FULL, process);
 			continue;
 		}
@@ -511,7 +521,8 @@ static bool refill(struct sosc_thread *thread, uint64_t end, struct getting *get
 	}
 }
 
-// A thread of @process has been away since @start, and waited meanwhile as @getting says.
+// Writes a unit for the time that a thread of @process has spent here since @start. @getting has
+// the time that it waited meanwhile.
 static void write_overhead(struct sosc_thread *thread, uint64_t start,
 			   const struct getting *getting, uint32_t process)
 {
@@ -531,8 +542,8 @@ static void write_overhead(struct sosc_thread *thread, uint64_t start,
 }
 
 /**
- * @bytes of units in @thread's chunk, whatever it takes; their address, or 0:
- * the record is lost and has been counted as @loss.
+ * Take @bytes of units in @thread's chunk, and get a new chunk if that is necessary. Return the
+ * address of the units. Return 0 if the record is lost; it has been counted as @loss then.
  */
 uint64_t sosc_ring_reserve(struct sosc_thread *thread, uint32_t bytes, enum sosc_loss loss)
 {
@@ -543,9 +554,9 @@ uint64_t sosc_ring_reserve(struct sosc_thread *thread, uint32_t bytes, enum sosc
 	for (;;) {
 		uint64_t pos, end = CHUNK_LIMIT;
 
-		if (!sosc_session->chunks) // begun in an earlier session
+		if (!sosc_session->chunks) // the call began in an earlier session
 			return 0;
-		if (!thread->ready) // a child, forked while its parent was on its way here
+		if (!thread->ready) // this is a child, forked while its parent was on its way here
 			thread = sosc_thread_self();
 		if (!thread)
 			return 0;
@@ -579,8 +590,8 @@ uint64_t sosc_ring_reserve(struct sosc_thread *thread, uint32_t bytes, enum sosc
 }
 
 /**
- * How far behind @thread's chunk the one lies that it will likely have next, in bytes; 0: nobody
- * knows.
+ * Return how many bytes after @thread's chunk the chunk begins that it will likely get next; 0:
+ * unknown.
  */
 uint32_t sosc_ring_ahead(const struct sosc_thread *thread)
 {
@@ -594,8 +605,9 @@ uint32_t sosc_ring_ahead(const struct sosc_thread *thread)
 }
 
 /**
- * @unit, that @thread has taken, or 0: its chunk is not the thread's any more. In a child that a
- * signal handler has forked since then it is the parent's, who may have made another of it.
+ * Return @unit, which @thread has taken. Return 0 if its chunk no longer belongs to the thread. In
+ * a child that a signal handler has forked since, the unit belongs to the parent, which may have
+ * turned it into another one.
  */
 uint64_t sosc_ring_is_ours(const void *unused, struct sosc_thread *thread, uint64_t unit)
 {
@@ -613,8 +625,8 @@ uint64_t sosc_ring_is_ours(const void *unused, struct sosc_thread *thread, uint6
 }
 
 /**
- * A unit that an exit has taken, and did not need: it could not be given back, as a signal
- * handler has taken more behind it.
+ * Mark a unit that an exit has taken and did not need. It could not be given back, because a signal
+ * handler has taken more units after it.
  */
 uint64_t sosc_ring_unneeded(struct sosc_site *site, struct sosc_thread *thread, uint64_t unit)
 {

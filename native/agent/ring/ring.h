@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Chunks of the ring: room for records.
- */
+/** Chunks of the ring, in which threads reserve room for records. */
 #ifndef SOSC_RING_H
 #define SOSC_RING_H
 
@@ -12,17 +10,17 @@
 struct sosc_site;
 struct sosc_thread;
 
-enum sosc_loss { // what a record that finds no room is counted as
+enum sosc_loss { // how a record that finds no room is counted
 	SOSC_LOSS_NOTHING,
 	SOSC_LOSS_ENTRY,
 	SOSC_LOSS_EXIT,
 };
 
 /**
- * Give a chunk the state @to, if its *@word of SOSC_SEC_CHUNK_STATES is still the
- * one that was @seen. Where a signal handler has forked since then, parent and child
- * both come here: what the first has done, the other does not do again, even if the
- * chunk is in the same state by now in another's hands.
+ * Give a chunk the state @to, if *@word, its word in SOSC_SEC_CHUNK_STATES, still equals @seen. If
+ * a signal handler has forked since @seen was read, parent and child both come here. What the first
+ * has done, the second does not do again, even if the chunk has the same state by then in another
+ * thread's hands.
  */
 static inline bool sosc_chunk_change(uint32_t *word, uint32_t seen, enum sosc_chunk_state to)
 {
@@ -39,7 +37,7 @@ void sosc_ring_part(struct sosc_thread *thread, bool has_ended);
 uint64_t sosc_ring_reserve(struct sosc_thread *thread, uint32_t bytes, enum sosc_loss loss);
 uint32_t sosc_ring_ahead(const struct sosc_thread *thread);
 
-// for the assembly
+// called from assembly
 uint64_t sosc_ring_is_ours(const void *unused, struct sosc_thread *thread, uint64_t unit);
 uint64_t sosc_ring_unneeded(struct sosc_site *site, struct sosc_thread *thread, uint64_t unit);
 
