@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of the target that the agent has changed, so that whoever takes it out
-// can put them back byte for byte: from outside, whether or not the soscope that
-// put it in is still there. Written where slots are: at start, or by the thread
-// that holds the loader's lock.
+// The journal of the words of the target that the agent has changed. With it they can be restored
+// byte for byte from outside, even if the soscope that put the agent in has ended. It is written by
+// the code that hooks slots: at the start, or by the thread that holds the loader's lock.
 
 #include "image/changes.h"
 #include "image/image.h"
@@ -10,7 +9,7 @@
 struct sosc_change sosc_changes[SOSC_MAX_CHANGES];
 bool sosc_is_turn;
 
-// Those of images that are gone make room.
+// Removes the entries of unloaded images to make room.
 static void squeeze(void)
 {
 	uint64_t kept = 0;
@@ -21,7 +20,8 @@ static void squeeze(void)
 	sosc_inside.change_count = kept;
 }
 
-// Takes a change down; false: there is no room, leave the word alone.
+// Adds a change to the journal. Returns false if there is no room: then the word must not be
+// changed.
 static bool note(const struct sosc_loaded *image, struct sosc_change change)
 {
 	if (change.before == change.after)
@@ -37,8 +37,8 @@ static bool note(const struct sosc_loaded *image, struct sosc_change change)
 }
 
 /**
- * Take note that @size bytes at @addr, of @image or of nobody's (NULL), are about
- * to change; false: there is no room, leave them alone.
+ * Note in the journal that @size bytes at @addr are about to change. They belong to @image, or to
+ * no image (NULL). Return false if there is no room: then they must not be changed.
  */
 bool sosc_change_note(const struct sosc_loaded *image, uint64_t addr, uint64_t before,
 		      uint64_t after, uint8_t size)
@@ -47,7 +47,7 @@ bool sosc_change_note(const struct sosc_loaded *image, uint64_t addr, uint64_t b
 				   .addr = addr, .before = before, .after = after, .size = size});
 }
 
-/** The same of code, by all that the journal says of it but the image. */
+/** The same for code. @change has all fields but the image. */
 bool sosc_change_code(const struct sosc_loaded *image, struct sosc_change change)
 {
 	change.flags |= SOSC_CHANGE_CODE;
@@ -55,8 +55,9 @@ bool sosc_change_code(const struct sosc_loaded *image, struct sosc_change change
 }
 
 /**
- * The change that was noted last, of code at @addr, is one that this process may not make: soscope
- * makes it before the process goes on. Return whether soscope is there.
+ * The latest change in the journal is code at @addr that this process may not write. Leave it to
+ * soscope, which writes it before the process goes on. Return false if soscope is not there to do
+ * so.
  */
 bool sosc_change_hand_over(uint64_t addr)
 {
@@ -71,7 +72,7 @@ bool sosc_change_hand_over(uint64_t addr)
 	return true;
 }
 
-/** The same of the loader's function, which patches that stand may have left changed. */
+/** The same for the loader's function, which patches that are in force may have left changed. */
 bool sosc_change_loader(uint64_t addr, uint64_t before, uint64_t after)
 {
 	for (uint64_t i = 0; i < sosc_inside.change_count; i++)
@@ -85,7 +86,10 @@ bool sosc_change_loader(uint64_t addr, uint64_t before, uint64_t after)
 					       .flags = SOSC_CHANGE_LOADER});
 }
 
-/** Change an aligned word that can be written; return whether that was done. */
+/**
+ * Change an aligned word in writable memory, with an entry in the journal. Return whether that was
+ * done.
+ */
 bool sosc_change_word(const struct sosc_loaded *image, uint64_t addr, uint64_t value)
 {
 	uint64_t *word = (uint64_t *)addr;
@@ -113,7 +117,7 @@ bool sosc_change_patch(const struct sosc_loaded *image, uint64_t addr, uint64_t 
 	return true;
 }
 
-/** Give a word back that patches have changed, if it still has what they wrote. */
+/** Restore a word that patches have changed, if it still holds what they wrote. */
 bool sosc_change_revert(uint64_t addr)
 {
 	uint64_t *word = (uint64_t *)addr;
@@ -132,7 +136,9 @@ bool sosc_change_revert(uint64_t addr)
 	return done;
 }
 
-/** Another session begins, with a new list of images: whose are the changes that stand? */
+/**
+ * Another session begins, with a new list of images: find the image of each change made by a patch.
+ */
 void sosc_changes_again(void)
 {
 	for (uint64_t i = 0; i < sosc_inside.change_count; i++) {
@@ -145,11 +151,11 @@ void sosc_changes_again(void)
 		if (image)
 			change->image = (uint32_t)(image - sosc_loaded);
 		else
-			change->addr = 0; // its image has gone while nobody looked
+			change->addr = 0; // its image was unloaded between the sessions
 	}
 }
 
-/** @image is gone, and its memory may be another's. */
+/** @image was unloaded, and its memory may belong to another image. */
 void sosc_changes_forget(const struct sosc_loaded *image)
 {
 	uint32_t place = (uint32_t)(image - sosc_loaded);

@@ -13,7 +13,8 @@ struct sosc_loaded;
 
 extern struct sosc_change sosc_changes[SOSC_MAX_CHANGES];
 extern bool
-	sosc_is_turn; // soscope has stopped the process, and makes what changes of code are left to it
+	// soscope has stopped the process, and makes the changes of code that are left to it
+	sosc_is_turn;
 
 bool sosc_change_note(const struct sosc_loaded *image, uint64_t addr, uint64_t before,
 		      uint64_t after, uint8_t size);

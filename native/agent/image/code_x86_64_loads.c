@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads of a function's address that can only be called. Compilers that build
-// with -fno-plt load the address of a function they call several times into a
-// callee-saved register, and others into rax. Where, on every way from the load, the
-// register and its copies in others are only called through (or compared with 0) until
-// they are filled anew, the address goes nowhere else, and the load may be given another.
+// Loads of a function's address that is used only for calls. Compilers that build with -fno-plt
+// load the address of a function that they call several times into a callee-saved register, and
+// other addresses into rax. The load may be given another address if the address goes nowhere else.
+// That is so if, on every path from the load, the register and its copies in other registers are
+// only called through (or compared with 0) until they get new values.
 
 #include "base/code_x86_64_decode.h"
 #include "image/frame.h"
@@ -16,14 +16,15 @@ static bool callee_saved(uint8_t reg)
 	return reg == 3 || reg == 5 || reg >= 12; // rbx, rbp, r12 to r15
 }
 
-// Registers that are followed, and that a call leaves with another value. Not those
-// that may be arguments: who calls through one passes it, too.
+// Returns whether the register is followed and has another value after a call. Registers that may
+// hold arguments are not followed, because a call through such a register also passes it.
 static bool scratch(uint8_t reg)
 {
 	return reg == RAX || reg == R10 || reg == R11;
 }
 
-// Whether the instruction names all that it does with rax: many name none of it.
+// Returns whether the instruction names every use of rax. Many instructions use rax without naming
+// it.
 static bool explicit_about_rax(const struct sosc_insn *insn)
 {
 	uint8_t op = insn->opcode;
@@ -49,7 +50,7 @@ static bool reads_memory_by(const struct sosc_insn *insn, uint8_t reg)
 	       (insn->rm == reg || insn->index == reg);
 }
 
-// Whether ModRM.reg belongs to the opcode instead of naming a register.
+// Returns whether ModRM.reg is part of the opcode and names no register.
 static bool is_group(const struct sosc_insn *insn)
 {
 	uint8_t op = insn->opcode;
@@ -62,7 +63,8 @@ static bool is_group(const struct sosc_insn *insn)
 		op == 0xf7 || op >= 0xfe);
 }
 
-// Without a REX prefix the registers 4 to 7 of byte operations are ah to bh.
+// Returns whether the instruction uses ah: without a REX prefix the registers 4 to 7 of byte
+// operations are ah to bh.
 static bool names_ah(const struct sosc_insn *insn)
 {
 	return insn->has_modrm && !(insn->opcode & 1) &&
@@ -70,10 +72,10 @@ static bool names_ah(const struct sosc_insn *insn)
 }
 
 enum effect {
-	NONE, // does not name the register
-	CALLS, // calls or jumps through it
-	FILLS, // gives it another value without looking at the old one
-	READS, // anything else: the value may go anywhere
+	NONE, // does not use the register
+	CALLS, // calls or jumps through the register
+	FILLS, // gives the register a new value without using the old one
+	READS, // anything else: the value may be copied anywhere
 };
 
 static enum effect effect_on(const struct sosc_insn *insn, uint8_t reg)
@@ -87,7 +89,7 @@ static enum effect effect_on(const struct sosc_insn *insn, uint8_t reg)
 	if (insn->map >= 6 && insn->opcode >= 0xf0)
 		return READS; // BMI: a general register in VEX.vvvv
 	if (reg == RAX && (!explicit_about_rax(insn) || names_ah(insn)))
-		return READS; // ret among them: it is the result
+		return READS; // also for ret, which returns rax as the result
 	if (reg >= R10 && reg <= R11 && insn->map == 1 && op == 0x05)
 		return reg == R10 ? READS : FILLS; // syscall
 	if (insn->map == 0 && !insn->has_modrm) {
@@ -96,7 +98,7 @@ static enum effect effect_on(const struct sosc_insn *insn, uint8_t reg)
 		if (op >= 0xb8 && op <= 0xbf && insn->rm == reg) // mov immediate
 			return FILLS;
 		if (op >= 0xb0 && op <= 0xb7 && (insn->rm == reg || reg == RAX))
-			return READS; // a byte of it stays behind, or changes
+			return READS; // changes one byte of the value
 		if (op == 0xe8 && scratch(reg))
 			return FILLS; // call
 		if (((op >= 0x50 && op <= 0x57) || (op >= 0x90 && op <= 0x97)) && insn->rm == reg)
@@ -106,7 +108,7 @@ static enum effect effect_on(const struct sosc_insn *insn, uint8_t reg)
 	if (insn->map == 0 && op == 0xff && (insn->reg & 7) >= 2 && (insn->reg & 7) <= 5)
 		return in_rm ? CALLS : scratch(reg) && (insn->reg & 7) <= 3 ? FILLS : NONE;
 	if (insn->map == 0 && op == 0x85 && in_rm && in_reg)
-		return NONE; // test: whether it is null
+		return NONE; // test: compares with 0
 	if (insn->map == 0 && (op == 0x8b || op == 0x8d)) // mov and lea to a register
 		return op == 0x8b && in_rm ? READS : in_reg ? FILLS : NONE;
 	if (insn->map == 0 && op == 0x89) // mov from a register
@@ -127,7 +129,7 @@ static bool is_call(const struct sosc_insn *insn)
 		(insn->opcode == 0xff && (insn->reg & 7) >= 2 && (insn->reg & 7) <= 3));
 }
 
-// Where the instruction may jump to, 0 = nowhere; *falls: may go on behind it.
+// Returns where the instruction may jump to, 0 = nowhere. *falls: execution may continue behind it.
 static uint64_t jump_target(const struct sosc_insn *insn, uint64_t at, bool *falls)
 {
 	const uint8_t *code = (const uint8_t *)at;
@@ -150,8 +152,8 @@ static uint64_t jump_target(const struct sosc_insn *insn, uint64_t at, bool *fal
 	return insn->opcode == 0xe9 ? next + (uint64_t)(int64_t)far : 0;
 }
 
-// The register that gets a copy of one in @held: a plain move of all of it to one that is
-// followed, too. 0 bits: no such move.
+// Returns the register that gets a copy of a register in @held, as a bit. Only a plain 64-bit move
+// to a register that is followed counts. Returns 0 for other instructions.
 static uint32_t copied_to(const struct sosc_insn *insn, uint32_t held)
 {
 	uint8_t from = insn->opcode == 0x89 ? insn->reg : insn->rm;
@@ -165,8 +167,8 @@ static uint32_t copied_to(const struct sosc_insn *insn, uint32_t held)
 
 enum { SCRATCH = 1 << RAX | 1 << R10 | 1 << R11 };
 
-// Store which registers may hold the value behind the instruction, if they are @held
-// before it; false: it may do anything with the value.
+// Stores in @behind which registers may hold the value after the instruction, if the registers in
+// @held may hold it before. Returns false if the instruction may do anything with the value.
 static bool held_behind(const struct sosc_insn *insn, uint32_t held, uint32_t *behind)
 {
 	uint32_t copy = copied_to(insn, held);
@@ -185,7 +187,7 @@ static bool held_behind(const struct sosc_insn *insn, uint32_t held, uint32_t *b
 	return true;
 }
 
-// Whether it jumps through a register that may hold the value.
+// Returns whether the instruction jumps through a register that may hold the value.
 static bool jumps_by(const struct sosc_insn *insn, uint32_t held)
 {
 	return insn->mod == 3 && held & 1u << insn->rm;
@@ -193,11 +195,11 @@ static bool jumps_by(const struct sosc_insn *insn, uint32_t held)
 
 enum { FUNCTION_MAX = 65536, PENDING_MAX = 512 };
 
-// Follows the value of @reg from the instruction behind its load, on every way, with the
-// copies of it that other registers may hold.
+// Follows the value of @reg, and its copies in other registers, on every path from the instruction
+// after the load. Returns whether it is only used for calls.
 static bool only_called_from(uint64_t from, const struct sosc_frame *function, uint8_t reg)
 {
-	static uint16_t seen[FUNCTION_MAX]; // registers that may hold it at this place
+	static uint16_t seen[FUNCTION_MAX]; // registers that may hold the value at each address
 	static struct {
 		uint64_t at;
 		uint32_t held;
@@ -219,7 +221,8 @@ static bool only_called_from(uint64_t from, const struct sosc_frame *function, u
 			uint32_t behind;
 
 			if (at < start || at >= end)
-				return false; // a tail call, or a cold part elsewhere
+				// a tail call, or a cold part of the function elsewhere
+				return false;
 			if (!(held & ~(uint32_t)seen[at - start]))
 				break;
 			held |= seen[at - start];
@@ -250,8 +253,8 @@ static bool only_called_from(uint64_t from, const struct sosc_frame *function, u
 	return true;
 }
 
-// The end of the instruction whose displacement is at @displacement, 0 = there
-// is none: the bytes look like one, but belong to others.
+// Returns the end of the instruction whose displacement is at @displacement. Returns 0 if there is
+// no such instruction: the bytes then belong to other instructions.
 static uint64_t load_end(uint64_t start, uint64_t end, uint64_t displacement)
 {
 	struct sosc_insn insn;
@@ -265,7 +268,7 @@ static uint64_t load_end(uint64_t start, uint64_t end, uint64_t displacement)
 	return 0;
 }
 
-/** Whether an instruction begins at @addr, by the table of functions. */
+/** Return whether an instruction begins at @addr, according to the table of functions. */
 bool sosc_is_instruction(const struct sosc_loaded *image, uint64_t addr)
 {
 	struct sosc_frame function;
@@ -281,8 +284,8 @@ bool sosc_is_instruction(const struct sosc_loaded *image, uint64_t addr)
 }
 
 /**
- * Whether the four bytes at @displacement are the displacement of an instruction. Where
- * an image has no table of its functions that cannot be told, and is taken for granted.
+ * Return whether the four bytes at @displacement are the displacement of an instruction. If the
+ * image has no table of its functions, that cannot be checked, and the answer is true.
  */
 bool sosc_is_displacement(const struct sosc_loaded *image, uint64_t displacement)
 {
@@ -295,8 +298,8 @@ bool sosc_is_displacement(const struct sosc_loaded *image, uint64_t displacement
 }
 
 /**
- * Whether the four bytes at @displacement belong to a `mov slot(%rip), %reg`
- * whose register is only called through.
+ * Return whether the four bytes at @displacement belong to a `mov slot(%rip), %reg` whose register
+ * is used only for calls.
  */
 bool sosc_load_is_called(const struct sosc_loaded *image, uint64_t displacement)
 {

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Debug information: whether there may be some, so that nobody waits for soscope to look
-// in files that have none. Memory alone tells that of most: behind what is loaded there
-// is hardly room for anything in a stripped file.
+// Whether an image may have debug information, so that no thread waits for soscope to read files
+// that have none. For most images, memory alone tells that: a stripped file has hardly anything
+// behind its loaded segments.
 
 #include "image/debug.h"
 #include "base/sys.h"
 #include "image/image.h"
 
 enum {
-	SHORT = 1024, // bytes behind the segments of a stripped file, most have 400
-	PIECE = 512, // bytes of names that are read at a time
+	// most bytes between the segments and the section headers of a stripped file; most have 400
+	SHORT = 1024,
+	PIECE = 512, // bytes of section names that are read at a time
 	PATH = 1024,
-	OUT_OF_THE_WAY = 900, // programs seldom have descriptors with such numbers
+	OUT_OF_THE_WAY = 900, // programs seldom use descriptors with such numbers
 };
 
 static bool read_at(long fd, void *to, uint64_t size, uint64_t at)
@@ -19,7 +20,8 @@ static bool read_at(long fd, void *to, uint64_t size, uint64_t at)
 	return sosc_sys6(SYS_PREAD64, fd, (long)to, (long)size, (long)at, 0, 0) == (long)size;
 }
 
-// What the file begins with, where its page is that of the program headers; NULL: nobody knows.
+// Returns the ELF header, which lies in the same page as the program headers. Returns NULL if its
+// address is not known.
 static const Elf64_Ehdr *header_of(const struct sosc_loaded *image)
 {
 	uint64_t page = (uint64_t)image->phdr & ~(uint64_t)(SOSC_PAGE - 1);
@@ -42,10 +44,10 @@ static bool is_stripped(const struct sosc_loaded *image)
 	return header_of(image)->e_shoff < end + SHORT;
 }
 
-// Whether a section's name is among those of the file, in whose table they all stand.
+// Returns whether the file has a section .debug_info: searches the table of section names.
 static bool names_section(long fd, const Elf64_Ehdr *ehdr)
 {
-	static const char wanted[] = ".debug_info"; // with its zero
+	static const char wanted[] = ".debug_info"; // with its NUL
 	Elf64_Shdr names;
 	char piece[PIECE];
 
@@ -66,8 +68,9 @@ static bool names_section(long fd, const Elf64_Ehdr *ehdr)
 	return false;
 }
 
-// Other threads may close what they have not opened, and open files of their own that get
-// its number. So it has another one meanwhile, and the file is looked at before it is believed.
+// Returns whether the file has debug information. Other threads may close descriptors that they
+// have not opened, and open files of their own that get the same number. So the descriptor gets
+// another number, and the file's header is compared before the file is trusted.
 static bool file_has_some(const struct sosc_loaded *image)
 {
 	long low = sosc_sys3(SYS_OPEN, (long)image->path, O_CLOEXEC | O_NONBLOCK, 0), fd;
@@ -77,7 +80,7 @@ static bool file_has_some(const struct sosc_loaded *image)
 	if (low < 0)
 		return false;
 	fd = sosc_sys3(SYS_FCNTL, low, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
-	if (fd < 0) // beyond a limit
+	if (fd < 0) // the number is beyond the limit of open files
 		fd = low;
 	found = read_at(fd, &ehdr, sizeof(ehdr), 0) &&
 		(header_of(image) ? memcmp(&ehdr, header_of(image), sizeof(ehdr)) == 0 :
@@ -130,7 +133,8 @@ static bool has_file_by_build_id(const struct sosc_loaded *image)
 	return append(at, path + sizeof(path), ending, sizeof(ending) - 1) && is_there(path);
 }
 
-// What .gnu_debuglink names, as it is usually made: FILE.debug, beside FILE or below .debug there.
+// Returns whether the file exists that .gnu_debuglink usually names: FILE.debug, next to FILE or in
+// the folder .debug there.
 static bool has_file_beside(const struct sosc_loaded *image)
 {
 	static const char below[] = ".debug/", ending[] = ".debug";
@@ -151,7 +155,9 @@ static bool has_file_beside(const struct sosc_loaded *image)
 	return at && is_there(path);
 }
 
-/** Whether soscope may find debug information of the image: in its file, or in a separate one. */
+/**
+ * Return whether soscope may find debug information of the image, in its file or in a separate one.
+ */
 bool sosc_may_be_described(struct sosc_loaded *image)
 {
 	bool some;

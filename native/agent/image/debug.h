@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Whether an image has debug information: what it says is soscope's to read.
- */
+/** Whether an image has debug information. Only soscope reads what it contains. */
 #ifndef SOSC_DEBUG_H
 #define SOSC_DEBUG_H
 
@@ -11,8 +9,8 @@
 
 struct sosc_loaded;
 
-enum sosc_described { // sosc_loaded.described
-	SOSC_DESCRIBED_UNKNOWN = 0, // nobody has looked
+enum sosc_described { // values of sosc_loaded.described
+	SOSC_DESCRIBED_UNKNOWN = 0, // not checked yet
 	SOSC_DESCRIBED_NO = 1,
 	SOSC_DESCRIBED_MAYBE = 2,
 };

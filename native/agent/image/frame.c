@@ -7,7 +7,7 @@ struct eh_frame_hdr { // LSB, ".eh_frame_hdr"
 	int32_t frame;
 	uint32_t count;
 	struct {
-		int32_t start, fde; // from the header
+		int32_t start, fde; // offsets from the header
 	} table[];
 };
 
@@ -30,7 +30,7 @@ static int32_t word_at(const uint8_t *at)
 	return word;
 }
 
-// The size of a pointer in this encoding, 0 = one that nobody uses here.
+// Returns the size of a pointer in this encoding, 0 = an encoding that is not expected here.
 static uint32_t size_of(uint8_t encoding)
 {
 	static const uint8_t sizes[16] = {8, 0, 2, 4, 8, 0, 0, 0, 0, 0, 2, 4, 8};
@@ -38,8 +38,8 @@ static uint32_t size_of(uint8_t encoding)
 	return sizes[encoding & FORMAT];
 }
 
-// The entry at @at, a CIE or an FDE, without its length. Whether all of it can be read, and it is
-// has @least bytes.
+// Finds the entry at @at, a CIE or an FDE, without its length. Returns whether all of it can be
+// read and it has at least @least bytes.
 static bool find_entry(const struct sosc_loaded *image, const uint8_t *at, uint32_t least,
 		       struct sosc_cfi *entry)
 {
@@ -54,8 +54,8 @@ static bool find_entry(const struct sosc_loaded *image, const uint8_t *at, uint3
 	return size >= least && size <= (uint64_t)(end - entry->at);
 }
 
-// What a CIE says of the frames that belong to it; @encoding is that of the pointer to the table of
-// landing pads.
+// Reads what a CIE tells about its functions. @encoding is the encoding of the pointer to the table
+// of landing pads.
 static bool parse_common(struct sosc_cfi cie, struct sosc_frame *function, uint8_t *encoding)
 {
 	const uint8_t *augmentation = cie.at + 5, *at = augmentation;
@@ -67,7 +67,7 @@ static bool parse_common(struct sosc_cfi cie, struct sosc_frame *function, uint8
 		return false;
 	while (at < cie.end && *at)
 		at++;
-	if (cie.end - at < 4) // its end, the factors, and the column of the return address
+	if (cie.end - at < 4) // its NUL, the factors, and the column of the return address
 		return false;
 	at++;
 	function->code_step = sosc_uleb(&at, cie.end);
@@ -105,7 +105,7 @@ static bool parse_common(struct sosc_cfi cie, struct sosc_frame *function, uint8
 	return true;
 }
 
-// The table of functions, NULL where there is none of the kind that linkers make.
+// Returns the table of functions, or NULL if it is not in the format that linkers write.
 static const struct eh_frame_hdr *find_header(const struct sosc_loaded *image)
 {
 	const struct eh_frame_hdr *hdr = NULL;
@@ -122,13 +122,14 @@ static const struct eh_frame_hdr *find_header(const struct sosc_loaded *image)
 	return hdr;
 }
 
-/** Whether @image has a table of its functions. */
+/** Return whether @image has a table of its functions. */
 bool sosc_has_frames(const struct sosc_loaded *image)
 {
 	return find_header(image);
 }
 
-// The table of landing pads, whose pointer stands at @at. False where it is not of a usual kind.
+// Finds the table of landing pads, to which the pointer at @at leads. Returns false if its encoding
+// is not a usual one.
 static bool find_lsda(const struct sosc_loaded *image, const uint8_t *at, const uint8_t *end,
 		      uint8_t encoding, struct sosc_cfi *lsda)
 {
@@ -144,9 +145,9 @@ static bool find_lsda(const struct sosc_loaded *image, const uint8_t *at, const 
 }
 
 /**
- * Find the function of @image that @addr is in. False where there is none, or its
- * tables are not of the kind that linkers make: an image may be damaged, and no other code may ever
- * read them.
+ * Find the function of @image that contains @addr. Return false if there is none, or if the tables
+ * are not in the format that linkers write: an image may be damaged without any other code ever
+ * reading these tables.
  */
 bool sosc_frame_at(const struct sosc_loaded *image, uint64_t addr, struct sosc_frame *function)
 {
@@ -189,8 +190,8 @@ bool sosc_frame_at(const struct sosc_loaded *image, uint64_t addr, struct sosc_f
 }
 
 /**
- * Store where an exception that passes the call before the return address @addr goes
- * on in @function, 0: nowhere. False where the table is of an unusual kind.
+ * Store the address where an exception continues in @function if it passes the call before the
+ * return address @addr; 0: nowhere. Return false if the table is of an unusual kind.
  */
 bool sosc_landing_pad(const struct sosc_frame *function, uint64_t addr, uint64_t *pad)
 {
@@ -201,7 +202,7 @@ bool sosc_landing_pad(const struct sosc_frame *function, uint64_t addr, uint64_t
 	*pad = 0;
 	if (!at)
 		return true;
-	if (end - at < 3 || *at++ != OMIT) // landing pads in another part of the function
+	if (end - at < 3 || *at++ != OMIT) // the landing pads are in another part of the function
 		return false;
 	if (*at++ != OMIT)
 		(void)sosc_uleb(&at, end); // types

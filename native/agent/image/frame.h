@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Functions and where exceptions may enter them, by the unwind tables
- * (LSB, ".eh_frame"; Itanium C++ ABI, exception handling tables).
+ * Functions and the places where exceptions may enter them, read from the unwind tables (LSB,
+ * ".eh_frame"; Itanium C++ ABI, exception handling tables).
  */
 #ifndef SOSC_FRAME_H
 #define SOSC_FRAME_H
@@ -10,21 +10,25 @@
 
 struct sosc_loaded;
 
-struct sosc_cfi { // instructions that say how to get from a frame to its caller's, or another table
+struct sosc_cfi { // instructions for finding the caller's frame, or another table
 	const uint8_t *at, *end;
 };
 
 struct sosc_frame {
 	uint64_t start, end;
 	struct sosc_cfi
-		lsda; // its table of calls and landing pads, and all behind it; NULL: it has none
-	struct sosc_cfi common, own; // of its CIE, which come first, and of its FDE
-	uint64_t code_step; // factors of what they say
+		// the table of call sites and landing pads, up to the end of the segment; NULL:
+		// none
+		lsda;
+	struct sosc_cfi common, own; // instructions of the CIE, which come first, and of the FDE
+	uint64_t code_step; // factors of these instructions
 	int64_t data_step;
-	uint64_t returns; // the column of the return address
+	uint64_t returns; // column of the return address
 };
 
-/** The number at *@at, unsigned LEB128 (DWARF 5, 7.6). It is cut at @end, where its table ends. */
+/**
+ * Read an unsigned LEB128 number at *@at (DWARF 5, 7.6). It is cut at @end, where its table ends.
+ */
 static inline uint64_t sosc_uleb(const uint8_t **at, const uint8_t *end)
 {
 	uint64_t value = 0;
@@ -39,7 +43,7 @@ static inline uint64_t sosc_uleb(const uint8_t **at, const uint8_t *end)
 	return value;
 }
 
-/** The number at *@at, signed LEB128, cut at @end. */
+/** Read a signed LEB128 number at *@at, cut at @end. */
 static inline int64_t sosc_sleb(const uint8_t **at, const uint8_t *end)
 {
 	uint64_t value = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Images: the link map, program headers and PT_DYNAMIC.
 //
-// Program headers of the main program come from the auxiliary vector; others
-// are read where the image begins in memory, after a check that does not fault.
+// The program headers of the main program come from the auxiliary vector. Those of other images are
+// read where the image begins in memory, after a check that does not fault.
 
 #include "image/image.h"
 #include "base/memory.h"
@@ -15,14 +15,14 @@ enum {
 };
 
 struct sosc_loaded sosc_loaded[SOSC_MAX_IMAGES];
-uint32_t sosc_loaded_count; // places used so far, free ones among them
+uint32_t sosc_loaded_count; // entries used so far, including free ones
 
 static bool checked_read(void *to, uint64_t from, uint64_t size)
 {
 	return sosc_read((uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0), to, from, size) == size;
 }
 
-// The headers of the image whose first byte may lie at @start.
+// Reads the headers of the image whose first byte may be at @start.
 static bool headers_at(struct sosc_loaded *image, uint64_t start)
 {
 	Elf64_Ehdr ehdr;
@@ -43,9 +43,9 @@ static bool headers_at(struct sosc_loaded *image, uint64_t start)
 	return false;
 }
 
-// Usually at the load bias; an image whose first p_vaddr is not 0, or a
-// prelinked one, begins somewhere below its dynamic section. A damaged list may have thousands of
-// entries that are no images: so many pages are looked at in all.
+// Finds the headers, which usually lie at the load bias. An image whose first p_vaddr is not 0, or
+// a prelinked image, begins somewhere below its dynamic section. A damaged list may have thousands
+// of entries that are no images, so the total number of pages searched is limited.
 static bool find_headers(struct sosc_loaded *image)
 {
 	static uint32_t looked_at;
@@ -60,7 +60,7 @@ static bool find_headers(struct sosc_loaded *image)
 	return false;
 }
 
-// The path of @map. A name that has no end is none.
+// Returns the path of @map, or "" if its name has no end.
 static const char *path_of(const struct link_map *map)
 {
 	const char *path = map->l_name;
@@ -82,9 +82,9 @@ static const char *file_name(const char *path)
 }
 
 /**
- * The addr that a pointer of the dynamic section means, 0 for none. glibc has added the
- * load bias in place, except where it may not write (vDSO, -z rodynamic); musl never does.
- * A prelinked image elsewhere than it was made for may have a bias of any size and sign.
+ * Return the address that a pointer in the dynamic section stands for, 0 if none. glibc has added
+ * the load bias in place, except where it may not write (vDSO, -z rodynamic). musl never does. A
+ * prelinked image that is not at its intended address may have a bias of any size and sign.
  */
 uint64_t sosc_dynamic_addr(const struct sosc_loaded *image, uint64_t value)
 {
@@ -188,7 +188,8 @@ static void parse_note(struct sosc_loaded *image, const Elf64_Phdr *phdr)
 	}
 }
 
-// Continues the CRC-32 @sum of earlier bytes over @size more, four bits at a time. The result is zlib's.
+// Continues the CRC-32 @sum of earlier bytes with @size more, four bits at a time. The result
+// equals zlib's.
 static uint32_t sum_of(uint32_t sum, const uint8_t *bytes, uint64_t size)
 {
 	static const uint32_t table[16] = {
@@ -205,7 +206,7 @@ static uint32_t sum_of(uint32_t sum, const uint8_t *bytes, uint64_t size)
 	return ~sum;
 }
 
-// Whether a readable segment has all bytes of @part from the file.
+// Returns whether a readable segment has all bytes of @part from the file.
 static bool has_all(const struct sosc_loaded *image, const Elf64_Phdr *part)
 {
 	for (uint32_t i = 0; i < image->phnum; i++) {
@@ -219,9 +220,10 @@ static bool has_all(const struct sosc_loaded *image, const Elf64_Phdr *part)
 	return false;
 }
 
-enum { SUM_MOST = 1 << 20, SUM_PIECE = 1 << 10 }; // bytes of a table: of 131,000 functions
+enum { SUM_MOST = 1 << 20, SUM_PIECE = 1 << 10 }; // bytes of a table: enough for 131,000 functions
 
-// The file may have become shorter, and nobody but unwinders ever reads this table.
+// Returns the checksum of a table with checked reads: the file may have been truncated, and only
+// unwinders ever read this table.
 static uint32_t sum_of_table(uint64_t addr, uint64_t size)
 {
 	uint8_t piece[SUM_PIECE];
@@ -236,8 +238,9 @@ static uint32_t sum_of_table(uint64_t addr, uint64_t size)
 	return sum;
 }
 
-// Two checksums tell files without a build-id apart, as in ElfImage.checksum: the sum of the program
-// headers, and the sum of the table that says where each function begins. The loader changes neither.
+// Computes two checksums that identify a file without a build-id, as in ElfImage.checksum: one of
+// the program headers, and one of the table of the functions' start addresses. The loader changes
+// neither.
 static void take_checksum(struct sosc_loaded *image)
 {
 	const uint64_t headers = image->phnum * sizeof(*image->phdr);
@@ -271,7 +274,7 @@ static void parse_headers(struct sosc_loaded *image)
 				image->start = addr & page;
 			if (end > image->end)
 				image->end = end;
-		} else if (phdr->p_type == PT_GNU_RELRO) { // as the loader rounds
+		} else if (phdr->p_type == PT_GNU_RELRO) { // rounded as the loader does
 			image->relro_start = addr & page;
 			image->relro_end = end & page;
 		} else if (phdr->p_type == PT_NOTE && !image->build_id_size) {
@@ -281,9 +284,8 @@ static void parse_headers(struct sosc_loaded *image)
 }
 
 /**
- * Fill in what the headers and the dynamic section of image->map say; for the
- * main program with @start. -ENOMEM-like values never: 0, or -EINVAL when the
- * headers cannot be found.
+ * Fill in the contents of the headers and the dynamic section of image->map. For the main program
+ * @start is needed. Return 0, or -EINVAL if the headers cannot be found.
  */
 int sosc_image_parse(struct sosc_loaded *image, const struct sosc_start *start)
 {
@@ -316,7 +318,7 @@ int sosc_image_parse(struct sosc_loaded *image, const struct sosc_start *start)
 	return 0;
 }
 
-/** The flags of the segment that @addr is in; 0 where there is none. */
+/** Return the flags of the segment that contains @addr; 0 if none does. */
 int sosc_segment_flags(const struct sosc_loaded *image, uint64_t addr)
 {
 	for (uint32_t i = 0; i < image->phnum; i++) {
@@ -329,7 +331,7 @@ int sosc_segment_flags(const struct sosc_loaded *image, uint64_t addr)
 	return 0;
 }
 
-// Whether a segment with all of these flags has @addr.
+// Returns whether a segment with all of these flags contains @addr.
 static bool lies_in(const struct sosc_loaded *image, uint64_t addr, uint32_t flags)
 {
 	if (addr < image->start || addr >= image->end)
@@ -350,15 +352,17 @@ bool sosc_addr_executable(const struct sosc_loaded *image, uint64_t addr)
 	return lies_in(image, addr, PF_X);
 }
 
-/** Whether code can be read at @addr: some images have code that is only to be executed. */
+/**
+ * Return whether the code at @addr can be read. Some images have code that can only be executed.
+ */
 bool sosc_code_readable(const struct sosc_loaded *image, uint64_t addr)
 {
 	return lies_in(image, addr, PF_R | PF_X);
 }
 
 /**
- * Where what can be read from @addr on ends: with what its segment has of the file. @addr: nothing can
- * be read there.
+ * Return the end of the readable bytes that begin at @addr: the end of what the segment has from
+ * the file. Return @addr if nothing can be read there.
  */
 const uint8_t *sosc_readable_until(const struct sosc_loaded *image, const uint8_t *addr)
 {
@@ -372,7 +376,7 @@ const uint8_t *sosc_readable_until(const struct sosc_loaded *image, const uint8_
 	return addr;
 }
 
-/** Whether one segment of code has all from @start to @end. */
+/** Return whether one code segment contains everything from @start to @end. */
 bool sosc_is_code_of(const struct sosc_loaded *image, uint64_t start, uint64_t end)
 {
 	for (uint32_t i = 0; i < image->phnum; i++) {

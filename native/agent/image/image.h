@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Images, as the loader's list, the program headers and the dynamic section tell of them.
- */
+/** Images, as described by the loader's list, their program headers and their dynamic section. */
 #ifndef SOSC_IMAGE_H
 #define SOSC_IMAGE_H
 
@@ -9,8 +7,8 @@
 
 #pragma GCC visibility push(hidden)
 
-struct sosc_loaded { // an image of the link map, as long as it is there
-	struct link_map *map; // NULL = this place is free
+struct sosc_loaded { // an image of the link map, while it is loaded
+	struct link_map *map; // NULL = this entry is free
 	uint64_t bias;
 	uint64_t start, end; // addr
 	const Elf64_Phdr *phdr;
@@ -30,18 +28,18 @@ struct sosc_loaded { // an image of the link map, as long as it is there
 	const char *name; // soname, else file name
 	const char *path;
 	uint64_t relro_start, relro_end; // addr, whole pages
-	uint64_t init_dyn; // saved l_info[DT_INIT] while an init cell stands there
-	uint32_t init_cell; // cell index, SOSC_NONE
+	uint64_t init_dyn; // saved l_info[DT_INIT] while the init cell replaces it
+	uint32_t init_cell; // index of the init cell, or SOSC_NONE
 	uint8_t build_id[32];
-	uint8_t build_id_size; // 0: it has none, and build_id begins with two checksums
-	uint32_t identity; // a hash of what it is
+	uint8_t build_id_size; // 0: no build-id, and build_id begins with two checksums
+	uint32_t identity; // a hash of the image's path, namespace and build-id
 	uint32_t ns; // number of its namespace
 	uint32_t slots_hooked, slots_left, slots_refused; // so far
 	bool main, loader, hooked, seen;
-	bool waits; // for soscope_agent_hook
-	bool fresh; // what is to become of it is not known yet
-	bool asked; // no question more is asked about its functions
-	bool told_apart; // another image was there before: addrs need its number
+	bool waits; // waits for soscope_agent_hook
+	bool fresh; // just loaded, not handled yet
+	bool asked; // soscope was asked about its functions, and is not asked again
+	bool told_apart; // another image was at its addresses before: addresses need its number
 	uint8_t described; // enum sosc_described
 };
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Loads of a function's address, and whether it can go anywhere but into a call.
- */
+/** Loads of a function's address, and whether the address is used only for calls. */
 #ifndef SOSC_LOADS_H
 #define SOSC_LOADS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symbols by name and version, from an image's hash tables alone.
+// Symbols by name and version, looked up in an image's hash tables only.
 
 #include "image/lookup.h"
 #include "image/image.h"
@@ -34,8 +34,8 @@ const char *sosc_symbol_name(const struct sosc_loaded *image, uint32_t symbol)
 }
 
 /**
- * The version that the image asks for with this undefined symbol, or that it
- * gives to this defined one; NULL for none (LSB, "Symbol Versioning").
+ * Return the version that the image requires of this undefined symbol, or gives to this defined
+ * symbol; NULL for none (LSB, "Symbol Versioning").
  */
 const char *sosc_symbol_version(const struct sosc_loaded *image, uint32_t symbol)
 {
@@ -76,8 +76,8 @@ const char *sosc_symbol_version(const struct sosc_loaded *image, uint32_t symbol
 	return NULL;
 }
 
-// glibc's check_match (elf/dl-lookup.c) in short: a wanted version must be the
-// one defined; without one, hidden versions do not answer.
+// glibc's check_match (elf/dl-lookup.c) in short: a required version must equal the defined
+// version. Without a required version, hidden versions do not match.
 static bool version_matches(const struct sosc_loaded *image, uint32_t symbol, const char *version)
 {
 	const char *has;
@@ -147,9 +147,9 @@ const Elf64_Sym *sosc_lookup(const struct sosc_loaded *image, const char *name, 
 }
 
 /**
- * The first definition in link-map order of namespace @ns: what the loader's global
- * scope gives in all but programs with RTLD_LOCAL or RTLD_DEEPBIND. For names in
- * reports; calls go where the loader says.
+ * Find the first definition in link-map order of namespace @ns. That is what the loader's global
+ * scope yields, except in programs with RTLD_LOCAL or RTLD_DEEPBIND. It is used for names in
+ * reports. Calls go where the loader has bound them.
  */
 const Elf64_Sym *sosc_lookup_all(uint32_t ns, const char *name, const char *version,
 				 struct sosc_loaded **provider)
@@ -171,7 +171,10 @@ const Elf64_Sym *sosc_lookup_all(uint32_t ns, const char *name, const char *vers
 	return NULL;
 }
 
-/** The address of the first function @name of namespace @ns, 0: none, or chosen by an IFUNC. */
+/**
+ * Return the address of the first function @name of namespace @ns. Return 0 if there is none, or if
+ * it is an IFUNC.
+ */
 uint64_t sosc_function_addr(uint32_t ns, const char *name)
 {
 	struct sosc_loaded *provider;
@@ -182,7 +185,7 @@ uint64_t sosc_function_addr(uint32_t ns, const char *name)
 	return provider->bias + symbol->st_value;
 }
 
-// Whether @name is @wanted, or begins with it where that ends with an underscore.
+// Returns whether @name equals @wanted, or begins with @wanted if that ends with an underscore.
 static bool is_called(const char *name, const char *wanted)
 {
 	for (; *wanted && *name == *wanted; wanted++)
@@ -190,7 +193,7 @@ static bool is_called(const char *name, const char *wanted)
 	return !*wanted && (!*name || wanted[-1] == '_');
 }
 
-/** Whether @image asks for a symbol that is, or begins with, @wanted (see is_called). */
+/** Return whether @image imports a symbol that matches @wanted (see is_called). */
 bool sosc_imports(const struct sosc_loaded *image, const char *wanted)
 {
 	for (int table = 0; table < 2; table++) {
@@ -208,7 +211,7 @@ bool sosc_imports(const struct sosc_loaded *image, const char *wanted)
 	return false;
 }
 
-// How many symbols the hash tables know of.
+// Returns the number of symbols that the hash tables contain.
 static uint32_t count_symbols(const struct sosc_loaded *image)
 {
 	const uint32_t *table = image->gnu_hash, *bucket, *chain;
@@ -228,7 +231,7 @@ static uint32_t count_symbols(const struct sosc_loaded *image)
 	return last + 1;
 }
 
-/** Whether @image defines a symbol that is, or begins with, @wanted (see is_called). */
+/** Return whether @image defines a symbol that matches @wanted (see is_called). */
 bool sosc_exports(const struct sosc_loaded *image, const char *wanted)
 {
 	uint32_t count = count_symbols(image);
@@ -241,8 +244,9 @@ bool sosc_exports(const struct sosc_loaded *image, const char *wanted)
 }
 
 /**
- * Whether a function that is wanted in @version, NULL = none, and that @callee provides, NULL =
- * nobody knows, is the C library's. Those of other libraries may have the name.
+ * Return whether a function belongs to the C library. @version is the version that the caller
+ * requires, NULL = none. @callee is the image that provides the function, NULL = unknown. Other
+ * libraries may have functions of the same name.
  */
 bool sosc_is_of_libc(const char *version, const struct sosc_loaded *callee)
 {
@@ -251,10 +255,10 @@ bool sosc_is_of_libc(const char *version, const struct sosc_loaded *callee)
 	for (uint32_t i = 0; version && version[i] == prefix[i]; i++)
 		if (!prefix[i + 1])
 			return true;
-	return callee && callee->loader; // musl's is both
+	return callee && callee->loader; // musl's C library is also the loader
 }
 
-/** Where @image has a symbol of its own, 0: it has none of that name. */
+/** Return the address of a symbol that @image itself defines, 0 if it defines none of that name. */
 uint64_t sosc_function_of(const struct sosc_loaded *image, const char *name)
 {
 	const Elf64_Sym *symbol = sosc_lookup(image, name, sosc_gnu_hash(name), NULL);

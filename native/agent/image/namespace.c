@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loader's lists of images: one for each namespace (dlmopen, LD_AUDIT).
 //
-// glibc 2.35 and newer chain the struct r_debug of each namespace. Older ones keep
-// them in _rtld_global._dl_ns[], a private table: believed only where everything
-// in it says what it must. A namespace keeps its number for good; musl has but one.
+// glibc 2.35 and newer chain the struct r_debug of each namespace. Older versions keep them in
+// _rtld_global._dl_ns[], a private table. It is trusted only if all known fields have the values
+// that they must have. A namespace keeps its number for ever. musl has only one namespace.
 
 #include "image/namespace.h"
 #include "base/arch.h"
@@ -11,9 +11,9 @@
 #include "image/lookup.h"
 
 enum {
-	VERSION_CHAINED = 2, // r_version, from which on r_next is there
+	VERSION_CHAINED = 2, // r_version from which on r_next exists
 	OLD_STRIDES = 2,
-	LIST_MOST = 1 << 16, // images; soscope's loader.py has the same
+	LIST_MOST = 1 << 16, // most images of a list; soscope's linkmap.py has the same limit
 };
 
 // struct link_namespaces of glibc 2.31, and of 2.32 to 2.34
@@ -24,14 +24,14 @@ static const struct {
 int64_t sosc_errno_offsets[SOSC_NAMESPACES];
 
 static const struct r_debug *base;
-static const uint8_t *table; // _dl_ns[], NULL = not that kind of loader
+static const uint8_t *table; // _dl_ns[], NULL = another kind of loader
 static uint64_t stride, debug_at;
 
 static const struct r_debug *next_of(const struct r_debug *debug)
 {
 	const struct r_debug *next;
 
-	memcpy(&next, debug + 1, sizeof(next)); // struct r_debug_extended
+	memcpy(&next, debug + 1, sizeof(next)); // r_next of struct r_debug_extended
 	return next;
 }
 
@@ -43,7 +43,8 @@ static uint64_t word_at(const uint8_t *at)
 	return word;
 }
 
-// How many images a list has; LIST_MOST or more: the list is damaged, and may have no end.
+// Returns the number of images of a list. LIST_MOST or more means that the list is damaged and may
+// have no end.
 static uint64_t length_of(const struct link_map *map)
 {
 	uint64_t length = 0;
@@ -64,7 +65,7 @@ static bool is_table(const uint8_t *at, uint64_t size, uint64_t stride_)
 	       (uint32_t)word_at(at + 8) == length_of(base->r_map); // _ns_nloaded
 }
 
-/** Where the lists are: @loader is the image of ld.so, NULL where it is not known. */
+/** Find out where the lists are. @loader is the image of ld.so, NULL if it is not known. */
 void sosc_namespaces_init(const struct r_debug *r_debug, const struct sosc_loaded *loader)
 {
 	static const char name[] = "_rtld_global";
@@ -88,8 +89,8 @@ void sosc_namespaces_init(const struct r_debug *r_debug, const struct sosc_loade
 }
 
 /**
- * Take errno's place in the namespace of @libc from its own pure function; whether it
- * has one. It has to be relocated.
+ * Find errno's offset in the namespace of @libc by calling its __errno_location, a pure function.
+ * Return whether @libc has one. @libc has to be relocated.
  */
 bool sosc_errno_find(const struct sosc_loaded *libc)
 {
@@ -130,22 +131,23 @@ static uint32_t from_table(struct sosc_namespace found[SOSC_NAMESPACES])
 		const struct r_debug *debug = (const void *)(table + i * stride + debug_at);
 
 		found[i] = list_of(debug);
-		if (debug->r_brk != base->r_brk) // never used
+		if (debug->r_brk != base->r_brk) // this namespace was never used
 			found[i] = (struct sosc_namespace){.consistent = true};
 	}
 	return count < SOSC_NAMESPACES ? (uint32_t)count : SOSC_NAMESPACES;
 }
 
 /**
- * The namespaces that there are or were, in @found by number; how many. One that is
- * empty has no first image. For the loading thread, or where all stand still.
+ * Store all namespaces that exist or have existed in @found, by number. Return how many. An empty
+ * namespace has no first image. To be called by the loading thread, or while all threads are
+ * stopped.
  */
 uint32_t sosc_namespaces(struct sosc_namespace found[SOSC_NAMESPACES])
 {
 	static uint32_t most;
 	uint32_t count;
 
-	for (uint32_t ns = 0; ns < most; ns++) // glibc's count may go down again
+	for (uint32_t ns = 0; ns < most; ns++) // glibc's count may go down
 		found[ns] = (struct sosc_namespace){.consistent = true};
 	if (base->r_version >= VERSION_CHAINED)
 		count = from_chain(found);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sections by name. Nothing that is loaded says where they are: section headers are read from the
-// image's file, if it is still the one that was mapped.
+// Sections by name. Nothing in memory tells where they are. Section headers are read from the
+// image's file, if it is still the file that was mapped.
 
 #include "image/section.h"
 #include "base/memory.h"
@@ -9,8 +9,8 @@
 #include "image/image.h"
 
 enum {
-	OUT_OF_THE_WAY = 900, // programs seldom have descriptors with such numbers
-	HEADERS = 32, // that are read at once
+	OUT_OF_THE_WAY = 900, // programs seldom use descriptors with such numbers
+	HEADERS = 32, // headers that are read at a time
 	NAME_MOST = 64, // bytes
 };
 
@@ -24,14 +24,14 @@ static bool read_at(long fd, void *to, uint64_t size, uint64_t offset)
 	return sosc_sys6(SYS_PREAD64, fd, (long)to, (long)size, (long)offset, 0, 0) == (long)size;
 }
 
-// Whether @fd has at @offset what is mapped at @addr.
+// Returns whether @fd has at @offset the same bytes as memory at @addr.
 static bool has_same(long fd, uint64_t offset, uint64_t addr, uint64_t size)
 {
 	return size <= sizeof(buffer) && read_at(fd, buffer.bytes, size, offset) &&
 	       memcmp(buffer.bytes, (const void *)addr, size) == 0;
 }
 
-// Whether @fd is the image's file: it has the same headers, and the same build-id.
+// Returns whether @fd is the image's file: it has the same headers and the same build-id.
 static bool is_file_of(const struct sosc_loaded *image, long fd, Elf64_Ehdr *ehdr)
 {
 	bool has_headers = false;
@@ -53,8 +53,9 @@ static bool is_file_of(const struct sosc_loaded *image, long fd, Elf64_Ehdr *ehd
 	return has_headers;
 }
 
-// Other threads may close what they have not opened, and open files of their own that get its
-// number: those are not to be closed. @alone: there are none.
+// Opens the image's file. Other threads may close descriptors that they have not opened, and open
+// files of their own that get the same number. The agent must not close such a file. @alone: no
+// other thread runs.
 static long open_file(const struct sosc_loaded *image, const char *path, bool alone,
 		      Elf64_Ehdr *ehdr)
 {
@@ -72,7 +73,7 @@ static long open_file(const struct sosc_loaded *image, const char *path, bool al
 	}
 	if (moved >= 0)
 		(void)sosc_sys3(SYS_CLOSE, moved, 0, 0);
-	else if (is_file_of(image, fd, ehdr)) // beyond a limit
+	else if (is_file_of(image, fd, ehdr)) // the number is beyond the limit of open files
 		return fd;
 	return -ENOENT;
 }
@@ -88,7 +89,7 @@ static void add(struct sosc_extent *ranges, uint32_t *count, uint32_t most,
 		ranges[(*count)++] = found;
 }
 
-// Whether it lies in what is loaded of the file.
+// Returns whether the section lies in loaded memory.
 static bool is_loaded(const struct sosc_loaded *image, const Elf64_Shdr *header)
 {
 	uint64_t addr = image->bias + header->sh_addr;
@@ -145,9 +146,9 @@ static uint32_t search(const struct sosc_loaded *image, long fd, const Elf64_Ehd
 }
 
 /**
- * Store where the sections called @name lie that are loaded with @image, at most @most, neighbours
- * as one; how many there are. SOSC_NONE: its file cannot be read, or is another one by now.
- * @alone: nobody else runs.
+ * Store the addresses of the sections called @name that are loaded with @image, at most @most, with
+ * adjacent sections as one. Return how many there are. Return SOSC_NONE if the image's file cannot
+ * be read or has been replaced. @alone: no other thread runs.
  */
 uint32_t sosc_find_sections(const struct sosc_loaded *image, const char *name, bool alone,
 			    struct sosc_extent *ranges, uint32_t most)

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Sections of an image, which only its file tells of.
- */
+/** Sections of an image, which can only be found in its file. */
 #ifndef SOSC_SECTION_H
 #define SOSC_SECTION_H
 
