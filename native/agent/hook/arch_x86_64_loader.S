@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the loader and the launcher come in, and what stands in front of functions.
+// Entry points for the loader and the launcher, and the code that runs in place of other functions.
 
 #include "base/arch_x86_64.inc"
 
@@ -8,9 +8,9 @@
 
 // ---- the loader ------------------------------------------------------------
 
-// Jumped to from the loader's r_brk function. Its callers may know that the
-// empty function there destroys no register at all (gcc's -fipa-ra).
-	.globl	sosc_loader_event // soscope looks it up
+// The loader's r_brk function jumps here. Its callers may rely on the empty function there not
+// changing any register at all (gcc's -fipa-ra).
+	.globl	sosc_loader_event // soscope looks up this symbol
 	.type	sosc_loader_event, @function
 	.balign	16
 sosc_loader_event:
@@ -24,12 +24,12 @@ sosc_loader_event:
 	ret
 	.cfi_endproc
 
-	.globl	sosc_loader_jump // the same for the agent itself
+	.globl	sosc_loader_jump // the same code, by a name for the agent itself
 	.hidden	sosc_loader_jump
 	.set	sosc_loader_jump, sosc_loader_event
 
-// An image's DT_INIT is this cell: hook the image, then run its own DT_INIT.
-// rdi, rsi, rdx are the initialiser's arguments.
+// This is the handler of a cell that replaces an image's DT_INIT. It hooks the image, then runs the
+// image's own DT_INIT. rdi, rsi, rdx are the initialiser's arguments.
 FUNCTION sosc_h_init
 	.cfi_startproc
 	endbr64
@@ -45,9 +45,9 @@ FUNCTION sosc_h_init
 1:	ret
 	.cfi_endproc
 
-// Where a linker passes the relocation's index in r11 to PLT0, r11 is lost in
-// the trampoline: do what PLT0 would have done (push index, push GOT[1], jump
-// to GOT[2]). r11 = the cell; struct sosc_lazy { u64 index, got }.
+// Some linkers pass the relocation's index to PLT0 in r11, which the trampoline overwrites. So this
+// does what PLT0 would have done (push the index, push GOT[1], jump to GOT[2]). r11 = the cell;
+// struct sosc_lazy { u64 index, got }.
 FUNCTION sosc_h_resolve
 	.cfi_startproc
 	endbr64
@@ -67,7 +67,7 @@ FUNCTION sosc_h_resolve
 	jmp	*16(%r11)
 	.cfi_endproc
 
-// In front of another namespace's dl_iterate_phdr: rdi and rsi are its arguments.
+// Handler for dl_iterate_phdr of another namespace: rdi and rsi are its arguments.
 FUNCTION sosc_h_iterate
 	.cfi_startproc
 	endbr64
@@ -87,8 +87,8 @@ FUNCTION sosc_h_iterate
 
 // ---- backtraces ---------------------------------------------------------------
 
-// In place of a function of two arguments that walks over the stack: \function(rdi, rsi, cell)
-// does it; where that says -1, the function is called as if nobody were here.
+// Runs in place of a function of two arguments that walks the stack: calls \function(rdi, rsi,
+// cell). If that returns -1, goes on to the original function as if it were not hooked.
 .macro IN_PLACE name, function
 FUNCTION \name
 	.cfi_startproc
@@ -124,8 +124,8 @@ FUNCTION sosc_h_walk_ip_info
 	jmp	sosc_walk_ip_info
 	.cfi_endproc
 
-// Where the launcher's remote call returns to.
-	.globl	sosc_trap // soscope looks it up
+// The launcher's remote call returns to this address.
+	.globl	sosc_trap // soscope looks up this symbol
 	.type	sosc_trap, @function
 	.balign	16
 sosc_trap:

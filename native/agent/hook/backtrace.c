@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames of the agent in what unwinders tell a program. A call whose exit is seen returns to
-// a trampoline, and so a walk over the stack comes by a frame that the program does not have.
-// No unwind rule can leave it out: the rule of the function called says that its caller is
-// at the address on the stack. So backtrace and _Unwind_Backtrace are called from here, and
-// what lies in the agent is not passed on.
+// Hides frames of the agent from the program's own stack walks. A call whose exit is seen returns
+// to a trampoline, so a walk over the stack meets a frame that the program does not have. No unwind
+// rule can leave it out: the rule of the called function finds its caller at the return address on
+// the stack. So backtrace and _Unwind_Backtrace are called from here, and frames that lie in the
+// agent are not passed on.
 //
-// Nothing here is kept between calls but addresses, nothing is allocated, and no lock is
-// taken: a signal handler may call any of this at any time, in any child.
+// Only addresses are kept between calls, nothing is allocated, and no lock is taken: a signal
+// handler may call any of this at any time, in any child.
 
 #include "hook/backtrace.h"
 #include "base/state.h"
@@ -21,24 +21,26 @@ typedef uint64_t get_function(void *context); // _Unwind_GetIP, _Unwind_GetCFA
 typedef uint64_t ip_info_function(void *context, int *before);
 
 enum {
-	AS_IT_IS = -1, // to the assembly: call the function as if nobody were here
+	AS_IT_IS = -1, // for the assembly: go on to the original function
 	STOP = 5, // _URC_END_OF_STACK
 	UNWINDERS = 16,
 	RETURN_BITS = 8,
 };
 
-// An image that has an unwinder, by what there is of it to call.
+// An image that contains an unwinder, and the unwinder's functions.
 struct unwinder {
-	uint64_t walk; // its _Unwind_Backtrace, 0 = this place is free; set last
+	uint64_t walk; // its _Unwind_Backtrace, 0 = this entry is free; stored last
 	uint64_t ip, cfa;
 };
 
 static struct unwinder unwinders[UNWINDERS];
-static uint32_t next_unwinder; // the place that is taken when none is free
-static uint64_t libc_backtrace[SOSC_NAMESPACES]; // of each one's C library, 0 = none
-static uint64_t libgcc_walk[SOSC_NAMESPACES]; // of the libgcc that it uses
+static uint32_t next_unwinder; // the entry to reuse if none is free
+// backtrace of each namespace's C library, 0 = none
+static uint64_t libc_backtrace[SOSC_NAMESPACES];
+// _Unwind_Backtrace of the libgcc that this C library uses
+static uint64_t libgcc_walk[SOSC_NAMESPACES];
 
-// Return addresses that trampolines stand for and walks have come by, each by a hash.
+// Return addresses that walks have found behind trampolines, in a hash table.
 static uint64_t returns[1 << RETURN_BITS];
 
 // ---- unwinders ---------------------------------------------------------------
@@ -68,7 +70,7 @@ static void store(uint64_t *at, uint64_t value)
 	__atomic_store_n(at, value, __ATOMIC_RELEASE);
 }
 
-/** Remember the unwinder of @image, if it has one. On the loading thread. */
+/** Remember the unwinder of @image, if it has one. Called on the loading thread. */
 void sosc_unwinder_learn(const struct sosc_loaded *image)
 {
 	struct unwinder new = {
@@ -91,7 +93,7 @@ void sosc_unwinder_learn(const struct sosc_loaded *image)
 		store(&libgcc_walk[image->ns], new.walk);
 }
 
-/** @image is no longer there. */
+/** @image was unloaded. */
 void sosc_unwinder_forget(const struct sosc_loaded *image)
 {
 	uint64_t size = image->end - image->start;
@@ -105,7 +107,7 @@ void sosc_unwinder_forget(const struct sosc_loaded *image)
 		store(&libc_backtrace[image->ns], 0);
 }
 
-/** Another session: all images are looked at again. */
+/** Another session begins, and all images will be looked at again. */
 void sosc_unwinders_forget(void)
 {
 	for (uint32_t i = 0; i < UNWINDERS; i++)
@@ -116,7 +118,7 @@ void sosc_unwinders_forget(void)
 	}
 }
 
-// The unwinder whose _Unwind_Backtrace is at @walk. Its place may become another's meanwhile.
+// Finds the unwinder whose _Unwind_Backtrace is at @walk. Its entry may be reused meanwhile.
 static bool find_unwinder(uint64_t walk, struct unwinder *ret)
 {
 	for (uint32_t i = 0; walk && i < UNWINDERS; i++) {
@@ -144,9 +146,10 @@ static uint64_t *return_place(uint64_t ret)
 	return &returns[ret * HINT_FACTOR >> (64 - RETURN_BITS)];
 }
 
-// An unwinder gives the frame behind a trampoline the return address less one: as its unwind
-// rule says it, so that the frame is looked up inside the call. No frame of the program's
-// own has that address: it is in the middle of an instruction.
+// Returns whether an unwinder has returned a return address less one. It does that for the frame
+// behind a trampoline, as the trampoline's unwind rule tells it, so that the frame is looked up
+// inside the call instruction. No frame of the program itself has such an address, because it is in
+// the middle of an instruction.
 static bool is_less_one(uint64_t ip)
 {
 	return __atomic_load_n(return_place(ip + 1), __ATOMIC_RELAXED) == ip + 1;
@@ -155,21 +158,20 @@ static bool is_less_one(uint64_t ip)
 struct walk {
 	sosc_step *step;
 	void *data;
-	const struct sosc_cell *cell; // that has led to _Unwind_Backtrace, or NULL
+	const struct sosc_cell *cell; // the cell that led to _Unwind_Backtrace, or NULL
 	struct unwinder unwinder;
 	bool known, passes;
 	bool told; // `step` was called
-	uint64_t ip; // at which it is called
-	uint64_t before; // where the call returns to whose trampoline came just before, or 0
+	uint64_t ip; // address passed to `step`
+	uint64_t before; // return address that the trampoline in the frame before stands for, or 0
 };
 
-// Whether it is known how to ask this walk's unwinder for an address. A lazy slot is bound
-// only now.
+// Finds out which functions this walk's unwinder has. A lazy slot is bound only during the call.
 static bool know(struct walk *walk, uint64_t called_by)
 {
 	if (walk->known)
 		return true;
-	// the original is a slot that is hooked itself, and leaves them out
+	// the original is a slot that is hooked itself, and that hook leaves the frames out
 	walk->passes = sosc_is_ours(called_by);
 	walk->known = walk->passes || find_unwinder(original_of(walk->cell), &walk->unwinder);
 	return walk->known;
@@ -198,17 +200,18 @@ static int leave_out(void *context, void *data)
 	return walk->step(context, walk->data);
 }
 
-/** In place of _Unwind_Backtrace(@step, @data). */
+/** Replaces _Unwind_Backtrace(@step, @data). */
 int sosc_walk(sosc_step *step, void *data, struct sosc_cell *cell)
 {
 	struct walk walk = {.step = step, .data = data, .cell = cell};
 	int result = ((walk_function *)original_of(cell))(leave_out, &walk);
 
-	// Nothing at all: the unwinder is not known, or has not come past ourselves.
+	// If no frame was passed on, the unwinder is unknown, or did not get past the agent's own
+	// frames.
 	return walk.told ? result : AS_IT_IS;
 }
 
-/** In place of _Unwind_GetIP(@context). */
+/** Replaces _Unwind_GetIP(@context). */
 uint64_t sosc_walk_ip(void *context, int *before, struct sosc_cell *cell)
 {
 	uint64_t ip = ((get_function *)original_of(cell))(context);
@@ -217,7 +220,10 @@ uint64_t sosc_walk_ip(void *context, int *before, struct sosc_cell *cell)
 	return is_less_one(ip) ? ip + 1 : ip;
 }
 
-/** In place of _Unwind_GetIPInfo(@context, @before): what is less one is told as exact. */
+/**
+ * Replaces _Unwind_GetIPInfo(@context, @before). Corrects an address that is one too low, and
+ * reports it as exact.
+ */
 uint64_t sosc_walk_ip_info(void *context, int *before, struct sosc_cell *cell)
 {
 	uint64_t ip = ((ip_info_function *)original_of(cell))(context, before);
@@ -246,20 +252,21 @@ static int leave_out_of(void **buffer, int count)
 		before = 0;
 	}
 	for (int i = kept; i < count; i++)
-		buffer[i] = NULL; // as buffers were before, where it matters to anybody
+		buffer[i] = NULL; // as they were before the call, in case the program looks at them
 	return kept;
 }
 
 struct list {
-	struct walk walk; // whose step this is
+	struct walk walk; // the walk whose step this is
 	void **buffer;
 	int size;
-	int kept; // are in the buffer already
+	int kept; // number of addresses that are in the buffer already
 	int count;
-	uint64_t ip, cfa; // of the last one
+	uint64_t ip, cfa; // of the last frame
 };
 
-// As glibc's backtrace: it ends at an address of 0, and where it gets no further.
+// Adds a frame as glibc's backtrace does. The walk ends at an address of 0, and when a frame
+// repeats.
 static int add(void *context, void *data)
 {
 	struct list *list = data;
@@ -275,7 +282,8 @@ static int add(void *context, void *data)
 	return ++list->count == list->size ? STOP : 0;
 }
 
-// What the C library walks with whose backtrace is at @backtrace; 0: it is another's.
+// Returns _Unwind_Backtrace of the libgcc that the C library with this backtrace uses. Returns 0 if
+// @backtrace is another function.
 static uint64_t libgcc_of(uint64_t backtrace)
 {
 	for (uint32_t ns = 0; ns < SOSC_NAMESPACES; ns++)
@@ -284,9 +292,10 @@ static uint64_t libgcc_of(uint64_t backtrace)
 	return 0;
 }
 
-// Fills a buffer that is full only with frames of the agent's: there is no room to ask for
-// more than @size at once, so libgcc is asked itself. It stays where it is, as backtrace has
-// just used it and never gives it back. How many there are now; AS_IT_IS: that is no way.
+// Fills the rest of a buffer that was full only because of the agent's frames. The buffer has no
+// room to ask backtrace for more than @size addresses, so this calls libgcc itself. libgcc stays
+// loaded, because backtrace has just used it and never closes it. Returns the number of addresses,
+// or AS_IT_IS if this is not possible.
 static int fill(void **buffer, int kept, int size, uint64_t backtrace)
 {
 	struct list list = {.buffer = buffer, .size = size, .kept = kept};
@@ -301,7 +310,7 @@ static int fill(void **buffer, int kept, int size, uint64_t backtrace)
 	return list.count < kept ? AS_IT_IS : list.count;
 }
 
-/** In place of backtrace(@buffer, @size). */
+/** Replaces backtrace(@buffer, @size). */
 int sosc_backtrace(void **buffer, int size, struct sosc_cell *cell)
 {
 	int count, kept;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slots that are not bound yet, told by the linker's stubs that they lead to.
+// Recognises slots that are not bound yet by the linker's stubs to which they lead.
 
 #include "hook/lazy.h"
 #include "image/image.h"
 
-// The linker's stubs may be the last bytes of their segment.
+// Reads code bytewise, because the linker's stubs may be the last bytes of their segment.
 static void read_code(const struct sosc_loaded *image, uint64_t addr, uint8_t code[16])
 {
 	for (int i = 0; i < 16; i++)
@@ -22,7 +22,9 @@ enum sosc_lazy_way sosc_lazy_way(const struct sosc_loaded *image, uint64_t value
 	if (!image->pltgot || !image->pltgot[2] || !sosc_addr_executable(image, value))
 		return BOUND;
 	if (!sosc_code_readable(image, value))
-		return LAZY_REGISTER; // if it is bound to a function of its own image, it is once more
+		// the safe answer: if the slot is bound to a function of its own image, it is bound
+		// once more
+		return LAZY_REGISTER;
 	read_code(image, value, bytes);
 	memcpy(&word, code, 4);
 	if (word == 0xfa1e0ff3) // endbr64

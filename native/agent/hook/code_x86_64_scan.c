@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an image's code uses its GLOB_DAT slots: displacements of instructions that name memory
-// by its distance from themselves.
+// How an image's code uses its GLOB_DAT slots: the displacements of instructions that address
+// memory relative to rip.
 //
-// Every position of the text is taken for the 32-bit displacement of a
-// rip-relative operand. A chance match looks like a load and costs a hook, never
-// a pointer's identity.
+// Every position in the text is taken for the 32-bit displacement of a rip-relative operand. A
+// chance match looks like a load. It prevents a hook, but never changes a pointer's identity.
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -84,7 +83,7 @@ static void look_at(struct sosc_scan *scan, uint64_t at)
 #define EACH_BYTE 0x0101010101010101ul
 #define TOP_BITS 0x8080808080808080ul
 
-// The top bit of each byte that is zero, and perhaps of one that is not.
+// Returns the top bit of each byte that is zero, and possibly of others.
 static inline uint64_t zeros(uint64_t bytes)
 {
 	return (bytes - EACH_BYTE) & ~bytes;
@@ -107,7 +106,7 @@ static void look_if(struct sosc_scan *scan, uint64_t at, uint16_t upper)
 		look_at(scan, at);
 }
 
-// Looks at the displacements at [at, end) that have this upper half, eight at a time.
+// Looks at the displacements at [at, end) with this upper half, eight at a time.
 static void look_for(struct sosc_scan *scan, uint64_t at, uint64_t end, uint16_t upper)
 {
 	const uint64_t third = (upper & 0xff) * EACH_BYTE, fourth = (upper >> 8) * EACH_BYTE;
@@ -122,9 +121,9 @@ static void look_for(struct sosc_scan *scan, uint64_t at, uint64_t end, uint16_t
 		look_if(scan, at, upper);
 }
 
-// Looks at some of [at, last) and returns where to go on. Slots lie close together: for
-// most of the text, displacements to any of them have the same upper half; near its
-// change, one of two.
+// Looks at a part of [at, last) and returns where to continue. Slots lie close together, so for
+// most of the text the displacements to all of them have the same upper half. Near the place where
+// it changes there are two.
 static uint64_t scan_piece(struct sosc_scan *scan, uint64_t at, uint64_t last)
 {
 	uint64_t least = scan->low - at - 4, most = least + scan->span, next;
@@ -145,7 +144,10 @@ static uint64_t scan_piece(struct sosc_scan *scan, uint64_t at, uint64_t last)
 	return next;
 }
 
-/** Look through code at [@start, @end); false: it is past @until, and scan->at says where. */
+/**
+ * Search the code at [@start, @end). Return false if the time @until has passed; scan->at then has
+ * the place to continue.
+ */
 bool sosc_scan_range(struct sosc_scan *scan, uint64_t start, uint64_t end, uint64_t until)
 {
 	uint64_t last = end - 3;
@@ -164,7 +166,10 @@ bool sosc_scan_range(struct sosc_scan *scan, uint64_t start, uint64_t end, uint6
 	return true;
 }
 
-/** Lead the use at @displacement through the cell at @shadow; whether it could be done. */
+/**
+ * Redirect the instruction with a displacement at @displacement to the cell at @shadow. Return
+ * whether that was possible.
+ */
 bool sosc_reaim(const struct sosc_loaded *image, uint64_t displacement, uint64_t shadow)
 {
 	int64_t wide = (int64_t)(shadow - (displacement + 4));
@@ -179,8 +184,8 @@ bool sosc_reaim(const struct sosc_loaded *image, uint64_t displacement, uint64_t
 }
 
 /**
- * Whether these bytes are an instruction's, and no others that look like it. Loads have
- * been looked at; the linker's stubs have a shape that tells.
+ * Return whether these bytes really are part of an instruction. Loads were checked before, and the
+ * linker's stubs are recognised by their shape.
  */
 bool sosc_is_use(const struct sosc_loaded *image, uint64_t displacement)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that children execute which nobody follows. A child of fork leaves the control block
-// before it does anything else, and writes into a page of its own file alone how many programs it
-// executes, and their names. Nobody but soscope reads that page. A child of vfork has its
-// parent's memory, and posix_spawn and the like execute a program in one call: they count there,
-// too. An exec counts when it begins, as nothing of the caller is left when it succeeds. If it
-// fails, it takes back what it has counted. So does a process that executes a program in place of
-// its own, in the control block.
+// Counts programs that children execute while children are not followed. A child of fork leaves the
+// control block before it does anything else. It counts the programs that it executes, and their
+// names, only in a page of a file of its own. Only soscope uses that page. A child of vfork has its
+// parent's memory, and posix_spawn and similar functions execute a program in one call: they count
+// in the page, too. An exec is counted when it begins, because nothing of the caller is left when
+// it succeeds. If it fails, it subtracts what it has counted. A process that executes a program in
+// its own place does the same, in the control block.
 
 #include "hook/execs.h"
 #include "base/memory.h"
@@ -13,18 +13,18 @@
 #include "thread/thread.h"
 
 enum {
-	PATH_MOST = 4096, // bytes of a path that the kernel takes: PATH_MAX
-	PIECE = 64, // bytes of it that are read at a time; none crosses the end of a page
-	ATTEMPTS = 1024, // threads whose ids differ by a multiple share a place
-	UNNAMED = SOSC_EXEC_NAMES, // in the place of a name's index
-	HERE, // the same, of a program in place of the caller's
+	PATH_MOST = 4096, // PATH_MAX: longest path that the kernel accepts, in bytes
+	PIECE = 64, // bytes of a path that are read at a time; no piece crosses a page boundary
+	ATTEMPTS = 1024, // threads whose ids differ by a multiple of this share an entry
+	UNNAMED = SOSC_EXEC_NAMES, // in place of the index of a name
+	HERE, // the same, for a program that replaces the caller's
 };
 
-static struct sosc_execs *page; // NULL if soscope does not ask for it
-static uint64_t place; // where it is mapped, 0: nowhere yet
+static struct sosc_execs *page; // NULL if soscope does not want it
+static uint64_t place; // address where it is mapped, 0: not mapped
 
-// The latest exec of each thread: thread id << 32 | index of its name + 1, by the thread id. A
-// child of fork has its own; children of vfork have their parent's.
+// The latest exec of each thread: thread id << 32 | index of its name + 1, indexed by the thread
+// id. A child of fork has its own table. Children of vfork share their parent's.
 static uint64_t attempts[ATTEMPTS];
 
 /**
@@ -51,7 +51,7 @@ void sosc_execs_start(const struct sosc_start *start)
 		page = map;
 }
 
-/** Give the page back: the session is over. */
+/** The session is over: unmap the page. */
 void sosc_execs_rest(void)
 {
 	page = NULL;
@@ -60,13 +60,13 @@ void sosc_execs_rest(void)
 	place = 0;
 }
 
-/** Whether somebody asks for them. */
+/** Return whether soscope wants programs of children counted. */
 bool sosc_execs_wanted(void)
 {
 	return page;
 }
 
-/** Whether the caller is a child that nobody follows. @thread is the caller or NULL. */
+/** Return whether the caller is a child that is not followed. @thread is the caller or NULL. */
 bool sosc_execs_is_child(const struct sosc_thread *thread)
 {
 	if (sosc_is_quiet() || (thread && thread->borrowed))
@@ -74,7 +74,8 @@ bool sosc_execs_is_child(const struct sosc_thread *thread)
 	return !sosc_is_sealed(thread) && sosc_is_borrower();
 }
 
-// Reads the last part of the path at @path, which may be anywhere; nothing: it cannot be read.
+// Reads the last component of the path at @path, which may be any address. @name becomes empty if
+// the path cannot be read.
 static void read_name(uint32_t tid, uint64_t path, char name[sizeof(page->names[0].name)])
 {
 	char piece[PIECE];
@@ -103,7 +104,8 @@ static bool is_called(const struct sosc_exec *exec, const char name[sizeof(exec-
 	       memcmp(exec->name, name, sizeof(exec->name)) == 0;
 }
 
-// Where programs of this name are counted; UNNAMED: there is no room for another name.
+// Returns the index at which programs of this name are counted. Returns UNNAMED if there is no room
+// for another name.
 static uint32_t index_of(const char name[sizeof(page->names[0].name)])
 {
 	for (uint32_t i = 0; i < SOSC_EXEC_NAMES; i++) {
@@ -130,8 +132,8 @@ static bool keep_attempt(uint32_t tid, uint32_t index)
 }
 
 /**
- * A program is being executed that nobody follows. @path is the address of its path, 0: the call
- * gives none. @thread is the caller or NULL. False: it cannot be taken back.
+ * A program that is not followed is about to be executed. @path is the address of its path, 0: the
+ * call gives none. @thread is the caller or NULL. Return false if the count cannot be taken back.
  */
 bool sosc_execs_begin(const struct sosc_thread *thread, uint64_t path)
 {
@@ -151,16 +153,19 @@ bool sosc_execs_begin(const struct sosc_thread *thread, uint64_t path)
 	return keep_attempt(tid, index);
 }
 
-/** The same, of a program in place of the caller's, which is no child. False: it is not counted. */
+/**
+ * The same for a program that replaces the program of this process, which is not a child. Return
+ * false if it is not counted.
+ */
 bool sosc_execs_begin_here(const struct sosc_thread *thread)
 {
 	if (sosc_is_sealed(thread))
-		return false; // it could not be taken back
+		return false; // the count could not be taken back
 	__atomic_fetch_add(&sosc_control->executing, 1, __ATOMIC_RELAXED);
 	return keep_attempt((uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0), HERE);
 }
 
-/** It has failed; false: the caller has not begun to execute one. */
+/** The exec has failed. Return false if the caller had not begun to execute a program. */
 bool sosc_execs_failed(const struct sosc_thread *thread)
 {
 	uint64_t attempt;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Programs that children execute which nobody follows.
- */
+/** Programs that children execute while children are not followed. */
 #ifndef SOSC_EXECS_H
 #define SOSC_EXECS_H
 

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that matter to the agent, whoever wants to see them: a guard stands in front of
-// the function in every image. By some a program forbids itself what the agent does:
-// the clock (strict seccomp, prctl(PR_SET_TSC)) and system calls (seccomp). They are seen
-// before they are made, and again when they have failed; a raw system instruction is not
-// seen. vfork returns in a child first, which goes on as its parent's thread. If nobody follows
-// children, a child of fork leaves the shared memory before it does anything else. If they are
-// followed, a process leaves it before it changes its rights; else soscope is told before the
-// program executes another one in its place, and programs that children execute are counted
-// (execs.c). And where
-// calls return through trampolines, walks over the stack leave these out (backtrace.c), and
-// functions that ask which library has called find a return address of that one. A program
-// that is to have other functions than its own gets them when it calls its start. The guard is in
-// every session, and first of all instruments: so it tells those parts of the agent of forks and of
-// threads' ends that are no instruments.
+// Calls that matter to the agent whether or not an instrument has chosen them. A guard stands
+// before these functions in every image.
+//
+// By some calls a program forbids itself what the agent does: reading the clock (strict seccomp,
+// prctl(PR_SET_TSC)) and system calls (seccomp). The guard sees them before they are made, and
+// again when they have failed. It does not see a raw system call instruction.
+//
+// vfork returns first in a child, which continues as its parent's thread. If children are not
+// followed, a child of fork leaves the shared memory before it does anything else. If they are
+// followed, a process leaves the shared memory before it changes its privileges. Otherwise soscope
+// is told before the program executes another one in its place, and programs that children execute
+// are counted (execs.c).
+//
+// If calls return through trampolines, walks over the stack leave these out (backtrace.c), and
+// functions that ask which library has called them find a return address in that library.
+//
+// A program that is patched at its launch gets its patches when it calls __libc_start_main.
+//
+// The guard is in every session, before all other instruments. So it also tells parts of the agent
+// that are no instruments about forks and the ends of threads.
 
 #include "hook/guard.h"
 #include "base/arch.h"
@@ -52,10 +58,11 @@ enum {
 	GUARD_FORK,
 	GUARD_RIGHTS,
 	GUARD_EXEC,
-	GUARD_EXEC_OPEN, // the file is open, or its name counts from an open folder
-	GUARD_SPAWN, // another process executes the file whose path is the second argument
-	GUARD_SHELL, // the same, of a shell; NULL is none
-	GUARD_NAME, // of a thread, which may be the process's first
+	// the file is given by a descriptor, or its name is relative to an open folder
+	GUARD_EXEC_OPEN,
+	GUARD_SPAWN, // another process executes the file; the second argument is its path
+	GUARD_SHELL, // the same for a shell; a NULL command starts none
+	GUARD_NAME, // of a thread, which may be the process's first thread
 	GUARD_BACKTRACE,
 	GUARD_WALK,
 	GUARD_WALK_IP,
@@ -82,8 +89,8 @@ static bool asks_for_walks(const struct sosc_candidate *at)
 	return sosc_imports(at->image, "_Unwind_Backtrace");
 }
 
-// Addresses are asked for in walks over the stack, and by those who throw: these get what
-// they always got.
+// Returns which function for stack walks this is. Addresses of frames are also asked for by code
+// that throws exceptions: such code gets the original functions.
 static uint32_t walk_kind(const struct sosc_candidate *at)
 {
 	if (sosc_same(at->symbol, "backtrace") || sosc_same(at->symbol, "__backtrace"))
@@ -99,8 +106,8 @@ static uint32_t walk_kind(const struct sosc_candidate *at)
 	return 0;
 }
 
-// Functions that look at their return address: where the library is searched for, or its
-// search path, hangs on it.
+// Returns whether the function looks at its return address: the library to search, or the search
+// path, depends on it.
 static bool asks_for_caller(const struct sosc_candidate *at)
 {
 	static const char names[][8] = {"dlsym", "dlvsym", "dlopen", "dlmopen"};
@@ -145,7 +152,9 @@ static uint32_t exec_kind(const char *symbol)
 	return sosc_same(symbol, "fexecve") || sosc_same(symbol, "execveat") ? GUARD_EXEC_OPEN : 0;
 }
 
-// A shell that is not started is rare, and what unwinds system must find no trampoline of ours.
+// Only a non-NULL command starts a shell. The return of system and popen is not hooked, so a failed
+// start is not subtracted: it is rare, and code that unwinds system must meet no trampoline of the
+// agent.
 static uint32_t spawn_kind(const char *symbol)
 {
 	static const char names[][13] = {"posix_spawn", "posix_spawnp", "pidfd_spawn",
@@ -175,7 +184,7 @@ static bool is_told_execs(void)
 	return sosc_session->flags & SOSC_FLAG_EXECS;
 }
 
-/** Which guard stands in front of the function of this slot; 0: none. */
+/** Return which guard stands before the function of this slot; 0: none. */
 uint32_t sosc_guard_kind(const struct sosc_candidate *at)
 {
 	const char *symbol = at->symbol;
@@ -226,20 +235,20 @@ uint64_t sosc_guard_handler(uint32_t kind)
 static void no_clock(void)
 {
 	if (!(sosc_needs & SOSC_NEEDS_CLOCK))
-		return; // nobody reads it
+		return; // the session does not read the clock
 	sosc_clock_off = 1;
 	__atomic_fetch_or(&sosc_control->agent_flags, (uint32_t)SOSC_AGENT_TSC_OFF,
 			  __ATOMIC_RELAXED);
 }
 
-// Adds @change to what the caller's process counts. A vfork child has its parent's
-// memory, but filters of its own.
+// Adds @change to the count of filters of the caller's process. A vfork child has its parent's
+// memory, but its own filters.
 static void seal(int32_t change)
 {
 	struct sosc_thread *thread = sosc_thread_self();
 
 	if (thread && thread->borrowed) {
-		if (thread->sealed < UINT8_MAX) // so many are never taken back
+		if (thread->sealed < UINT8_MAX) // counts that high are never taken back
 			thread->sealed = (uint8_t)(thread->sealed + change);
 	} else {
 		(void)__atomic_add_fetch(&sosc_sealed, (uint32_t)change, __ATOMIC_RELAXED);
@@ -252,7 +261,7 @@ static void is_renamed(void)
 			  __ATOMIC_RELAXED);
 }
 
-// Whether @option is going to forbid system calls.
+// Returns whether the call is about to forbid system calls.
 static bool prctl_called(uint64_t option, uint64_t argument)
 {
 	if (option == PR_SET_NAME)
@@ -289,7 +298,8 @@ static bool forbids(uint64_t kind, struct sosc_regs *regs)
 	}
 }
 
-// Whether a call that @forbids has no filter to give: it asks whether there can be filters, and fails.
+// Returns whether a call for which forbids() is true passes no filter: such a call only asks
+// whether filters are supported, and fails.
 static bool only_asks(uint64_t kind, struct sosc_regs *regs)
 {
 	uint32_t first = kind == GUARD_SYSCALL;
@@ -301,8 +311,9 @@ static bool only_asks(uint64_t kind, struct sosc_regs *regs)
 	       !*sosc_argument(regs, first + 2);
 }
 
-// A function that is timed or recorded, and jumps here, would have a return trampoline call. It
-// returns past that: its own return is not seen.
+// If a function that is timed or recorded tail-calls this one, the return address is in a return
+// trampoline. Replaces it by the address that the trampoline stands for. The return of that
+// function is not seen then.
 static void find_caller(uint64_t *ret)
 {
 	uint64_t addr = sosc_site_returns_to(*ret);
@@ -311,8 +322,8 @@ static void find_caller(uint64_t *ret)
 		*ret = addr;
 }
 
-// Whether the call executes a program in place of the caller's. @path is then the address of its
-// path, 0 if the call gives none.
+// Returns whether the call executes a program in place of the caller's. @path is then the address
+// of its path, 0 if the call gives none.
 static bool executes(uint64_t kind, struct sosc_regs *regs, uint64_t *path)
 {
 	uint64_t first = *sosc_argument(regs, 0);
@@ -322,7 +333,8 @@ static bool executes(uint64_t kind, struct sosc_regs *regs, uint64_t *path)
 	return kind == GUARD_EXEC || is_open || (kind == GUARD_SYSCALL && first == SYS_EXECVE);
 }
 
-// What is to be known before a program is executed; whether it has to be known that this has failed.
+// Does what is needed before a program is executed. Returns whether the guard has to see if that
+// fails.
 static bool tell_exec(uint64_t kind, const struct sosc_call *call)
 {
 	static const char shell[] = "sh";
@@ -360,7 +372,7 @@ static enum sosc_next entry(struct sosc_call *call)
 		find_caller(&call->regs->ret);
 	if (kind == GUARD_FORK) {
 		sosc_thread_forks();
-		return SOSC_GO_ON_AND_COME_BACK; // the child then notices what it is
+		return SOSC_GO_ON_AND_COME_BACK; // on return the child notices that it is a child
 	}
 	if (is_forbidding)
 		seal(1);
@@ -385,7 +397,7 @@ static void exit(struct sosc_call *call)
 			(void)sosc_execs_failed(call->thread);
 	} else if (result < 0) {
 		if (kind == GUARD_SYSCALL && sosc_execs_failed(call->thread))
-			return; // an exec, which seals nothing
+			return; // an exec, not a filter
 		seal(-1);
 	} else {
 		__atomic_fetch_or(&sosc_control->agent_flags, (uint32_t)SOSC_AGENT_SEALED,
@@ -393,7 +405,7 @@ static void exit(struct sosc_call *call)
 	}
 }
 
-// This is a forked child, which goes on.
+// This is a forked child that is recorded.
 static void forked(void)
 {
 	sosc_images_forked(sosc_process_id, sosc_parent_id);

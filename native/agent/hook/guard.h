@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * What the program has forbidden itself, and with it the agent.
- */
+/** What the program has forbidden itself, and therefore the agent. */
 #ifndef SOSC_GUARD_H
 #define SOSC_GUARD_H
 

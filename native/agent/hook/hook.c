@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hooking an image: one stage after the other, with what is read-only after relocation
-// (RELRO) open meanwhile.
+// Hooking an image, in stages. Memory that is read-only after relocation (RELRO) is writable
+// meanwhile.
 
 #include "hook/hook.h"
 #include "base/clock.h"
@@ -16,9 +16,10 @@
 #include "image/namespace.h"
 #include "stack/walk.h"
 
-enum { OFTEN = 16 }; // slots between looks at the clock
+enum { OFTEN = 16 }; // slots between two checks of the clock
 
-// Each of @count, from where the last turn has ended; whether it came to the end.
+// Calls @hook for each of @count items, starting where the last turn ended. Returns whether it came
+// to the end.
 static bool each(struct sosc_hooking *work, uint64_t count, uint64_t until,
 		 void (*hook)(struct sosc_hooking *, uint64_t))
 {
@@ -85,7 +86,7 @@ static bool go_on(struct sosc_hooking *work, uint64_t until)
 	}
 }
 
-// The table was left writable where slots are lazy: see sosc_redirect_binding.
+// The table of relocations was left writable if slots are lazy: see sosc_redirect_binding.
 static void protect_table(const struct sosc_hooking *work)
 {
 	const struct sosc_loaded *image = work->image;
@@ -115,7 +116,10 @@ static void close_relro(const struct sosc_loaded *image)
 		(void)sosc_protect(image->relro_start, image->relro_end, PROT_READ);
 }
 
-/** Let unwinders in @image ask for our trampolines, too; its slots are hooked later. */
+/**
+ * Let unwinders in @image find the unwind rules of our trampolines. The image's slots are hooked
+ * later.
+ */
 void sosc_image_wait(struct sosc_loaded *image)
 {
 	image->waits = open_relro(image);
@@ -126,9 +130,10 @@ void sosc_image_wait(struct sosc_loaded *image)
 }
 
 /**
- * Hook chosen slots of work->image, which must be relocated and must not be unloaded
- * meanwhile: with everything stopped where the loader is idle (@alone), or on the loading
- * thread. False: it is past @until (see sosc_is_over), call this again.
+ * Hook the chosen slots of work->image. The image must be relocated, and must not be unloaded
+ * meanwhile. So this runs with all threads stopped while the loader is idle (@alone), or on the
+ * loading thread. Return false if the time @until has passed (see sosc_is_over): then call this
+ * again.
  */
 bool sosc_hook_some(struct sosc_hooking *work, uint64_t until, bool alone)
 {
@@ -161,7 +166,7 @@ bool sosc_hook_some(struct sosc_hooking *work, uint64_t until, bool alone)
 	return done;
 }
 
-/** Give back what the work on an image has taken. */
+/** Free what the work on an image has taken. */
 void sosc_hook_forget(struct sosc_hooking *work)
 {
 	sosc_scan_end(&work->scan);
@@ -172,7 +177,7 @@ void sosc_hook_forget(struct sosc_hooking *work)
 	memset(work, 0, sizeof(*work));
 }
 
-/** As sosc_hook_some, to the end. */
+/** Do all the work of sosc_hook_some. */
 void sosc_image_hook(struct sosc_loaded *image, bool alone)
 {
 	struct sosc_hooking work = {.image = image, .scan = {.image = image}};
@@ -181,7 +186,7 @@ void sosc_image_hook(struct sosc_loaded *image, bool alone)
 		(void)sosc_hook_some(&work, 0, alone);
 }
 
-/** Lead slots to what stands in the place of their functions, and do nothing else. */
+/** Only lead slots to the patches that replace their functions. */
 void sosc_image_patch(struct sosc_loaded *image)
 {
 	struct sosc_hooking work = {.image = image, .scan = {.image = image}, .only_patches = true};

@@ -13,15 +13,16 @@
 struct sosc_loaded;
 
 enum {
-	SOSC_SILENT_SLOTS = 16, // of an image
+	SOSC_SILENT_SLOTS = 16, // most slots of an image
 };
 
-struct sosc_silence { // calls of hooks that nobody wants, in an image: see silence.c
-	struct sosc_scan scan; // for slots that lead to nothing, then for stubs that jump there
+struct sosc_silence { // unwanted calls of profiling hooks in an image: see silence.c
+	// searches for slots that lead to an empty function, then for stubs that jump there
+	struct sosc_scan scan;
 	struct sosc_scanned slots[SOSC_SILENT_SLOTS];
 	struct sosc_scanned stubs[SOSC_SILENT_SLOTS];
 	uint32_t stub_count;
-	uint32_t done; // of the sites in the scan
+	uint32_t done; // number of call sites in the scan that are done
 	enum {
 		SILENCE_SLOTS,
 		SILENCE_USES,
@@ -32,14 +33,15 @@ struct sosc_silence { // calls of hooks that nobody wants, in an image: see sile
 	} stage;
 };
 
-struct sosc_hooking { // of one image, which may take several turns
+struct sosc_hooking { // the work on one image, which may take several turns
 	struct sosc_loaded *image;
-	// relocation of DT_JMPREL, slot of the scan, place in the code, page of data, method
+	// where to continue: relocation of DT_JMPREL, slot of the scan, place in the code, page of
+	// data, or method
 	uint64_t next;
 	uint64_t size; // bytes of scan.slots
 	struct sosc_scan scan;
 	struct sosc_methods methods;
-	struct sosc_silence silence; // of the instrument that changes code
+	struct sosc_silence silence; // for the instrument that changes code
 	enum {
 		HOOK_JUMP_SLOTS,
 		FIND_DATA_SLOTS,
@@ -51,9 +53,9 @@ struct sosc_hooking { // of one image, which may take several turns
 		HOOK_METHODS,
 	} stage;
 	bool lazy; // a relocation was changed
-	bool only_patches; // no instrument sees anything new
-	bool alone; // nobody else runs
-	bool defers; // soscope changes code, as other threads may stand in it
+	bool only_patches; // only patches are applied, no instrument sees anything new
+	bool alone; // no other thread runs
+	bool defers; // soscope changes the code, because other threads may stand in it
 };
 
 bool sosc_hook_some(struct sosc_hooking *work, uint64_t until, bool alone);

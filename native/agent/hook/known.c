@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slots that were here before. An image that is closed and loaded again, and one that
-// an earlier session has hooked, find their cells by their addresses: what still leads
-// to a trampoline is right for ever.
+// Slots that were hooked before. An image that is closed and loaded again, and an image that an
+// earlier session has hooked, find their cells by the addresses of the slots. A slot that still
+// leads to a trampoline leads to the right one for ever.
 //
-// Forked children that are followed share the records, and each may load what the
-// others load: prefork servers, whose workers all open the same plug-ins. The places of
-// such slots are shared, too, so that one slot has one record however many processes
-// have it.
+// Followed forked children share the records, and each may load what the others load, as the
+// workers of a prefork server all open the same plug-ins. The table of such slots is shared, too,
+// so that a slot has one record, however many processes have it.
 
 #include "hook/known.h"
 #include "call/cell.h"
@@ -19,15 +18,15 @@
 enum {
 	PLACES = SOSC_SLOT_PLACES,
 	PLACE_BITS = 20,
-	BLOCK_BITS = 6, // slots that lie together have places that lie together
-	STEP = (1 << BLOCK_BITS) + 1, // odd: comes by every place
+	BLOCK_BITS = 6, // slots that lie next to each other have entries next to each other
+	STEP = (1 << BLOCK_BITS) + 1, // odd, so that it visits every entry
 };
 
 _Static_assert(PLACES == 1 << PLACE_BITS && PLACES >= 4 * SOSC_MAX_SLOTS, "wire.h");
 
-static uint32_t places[PLACES]; // of this process: index + 1, 0 = none
-static uint32_t spare; // an index that another process has forestalled
-static uint32_t spare_of; // the process that has it
+static uint32_t places[PLACES]; // of this process: index + 1, 0 = free
+static uint32_t spare; // an index that was taken in vain, because another process was faster
+static uint32_t spare_of; // the process that has `spare`
 
 static uint32_t key_of(const struct sosc_candidate *at, uint32_t instrument)
 {
@@ -74,9 +73,10 @@ static uint32_t find_own(const struct sosc_candidate *at, uint32_t instrument)
 	return SOSC_NONE;
 }
 
-// ---- what processes share --------------------------------------------------
+// ---- what processes share ----------------------------------------------------
 
-// What was there before the first fork is known to every child.
+// Returns whether the image's slots have to be in the shared table. Every child inherits the slots
+// that were hooked before the first fork.
 static bool is_shared(const struct sosc_loaded *image)
 {
 	const struct sosc_image *images = sosc_section(SOSC_SEC_IMAGES);
@@ -94,8 +94,8 @@ static bool same_slot(const struct sosc_slot *slot, const struct sosc_candidate 
 	       sosc_same(sosc_string_at(slot->symbol), at->symbol);
 }
 
-// The slot's index among all processes: @mine from now on, unless one has it already;
-// SOSC_NONE: only look.
+// Returns the slot's index among all processes. If no process has entered it yet, enters @mine. If
+// @mine is SOSC_NONE, only searches.
 static uint32_t find_shared(const struct sosc_candidate *at, uint32_t instrument, uint32_t mine)
 {
 	uint32_t *shared = sosc_section(SOSC_SEC_PLACES), place = place_of(at->addr);
@@ -125,7 +125,10 @@ static uint32_t take_index(void)
 	return __atomic_fetch_add(&sosc_control->slots, 1, __ATOMIC_ACQ_REL);
 }
 
-/** The index of a slot that this process, or one that shares its records, has hooked. */
+/**
+ * Return the index of a slot that was hooked by this process, or by a process that shares its
+ * records. Return SOSC_NONE if there is none.
+ */
 uint32_t sosc_slot_known(const struct sosc_candidate *at, uint32_t instrument)
 {
 	uint32_t index = find_own(at, instrument);
@@ -139,7 +142,7 @@ uint32_t sosc_slot_known(const struct sosc_candidate *at, uint32_t instrument)
 	return index;
 }
 
-/** An index for a slot that nobody knows, SOSC_NONE = none is left. */
+/** Return an index for a new slot, SOSC_NONE = none is left. */
 uint32_t sosc_slot_new(const struct sosc_candidate *at, uint32_t instrument, uint32_t symbol)
 {
 	uint32_t index = take_index(), first;

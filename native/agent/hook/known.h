@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Slots that were here before, or that another process has.
- */
+/** Slots that were hooked before, or by another process. */
 #ifndef SOSC_KNOWN_H
 #define SOSC_KNOWN_H
 

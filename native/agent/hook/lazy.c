@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slots that are not bound yet: where the loader is to bind them.
+// Slots that are not bound yet: the agent chooses where the loader binds them.
 //
-// A lazy slot is hooked before it is bound. Its cell's original is what the slot
-// held, the linker's own way into the resolver; the relocation that the resolver
-// will obey is changed to name the cell instead of the slot. So the loader binds
-// by its own rules, stores the address where we want it, and never touches the
-// slot again: there is no moment at which a call can pass the hook.
+// A lazy slot is hooked before it is bound. Its cell's original is the old value of the slot, the
+// linker's own path to the resolver. The relocation that the resolver will apply is changed to name
+// the cell instead of the slot. So the loader binds by its own rules, stores the address into the
+// cell, and never touches the slot again. There is no moment at which a call can bypass the hook.
 
 #include "hook/lazy.h"
 #include "base/memory.h"
@@ -14,7 +13,7 @@
 #include "image/changes.h"
 #include "image/image.h"
 
-// Points the relocation at the cell, so that the loader binds there.
+// Changes the relocation to the cell, so that the loader stores the function's address there.
 bool sosc_redirect_binding(const struct sosc_candidate *at, uint64_t target)
 {
 	uint64_t offset = target - at->image->bias;

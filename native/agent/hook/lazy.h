@@ -14,8 +14,8 @@ struct sosc_loaded;
 
 enum sosc_lazy_way {
 	BOUND,
-	LAZY_PUSH, // the PLT pushes the index itself
-	LAZY_REGISTER, // the PLT passes the index in a register to PLT0 (mold), or cannot be read
+	LAZY_PUSH, // each PLT entry pushes the index
+	LAZY_REGISTER, // PLT entries pass the index to PLT0 in a register (mold), or cannot be read
 };
 
 enum sosc_lazy_way sosc_lazy_way(const struct sosc_loaded *image, uint64_t value, uint64_t index);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The libraries of patches: the process's own loader loads and closes them, called in one of two
-// places. soscope calls it in the place of a thread that waits; a new program's call of
-// __libc_start_main does, when all libraries are initialised and main is still to come.
+// The libraries of patches. The process's own loader loads and closes them. It is called in one of
+// two places: by soscope, on a thread that waits, or by a new program's call of __libc_start_main,
+// when all libraries are initialised and main has not run yet.
 
 #include "base/arch.h"
 #include "base/memory.h"
@@ -13,8 +13,8 @@
 #include "image/lookup.h"
 
 enum {
-	BY_ITSELF = (int)0x80000000u, // glibc's __RTLD_DLOPEN, for __libc_dlopen_mode
-	STATUS_FAILED = 127, // of a program that cannot be what it was asked to be
+	BY_ITSELF = (int)0x80000000u, // glibc's __RTLD_DLOPEN, required by __libc_dlopen_mode
+	STATUS_FAILED = 127, // exit status of a program whose patches failed
 };
 
 typedef void *open_function(const char *path, int mode);
@@ -52,13 +52,14 @@ static const struct sosc_loaded *image_of(const struct sosc_patch_library *libra
 		for (uint32_t i = 0; i < sosc_loaded_count; i++)
 			if (sosc_loaded[i].map && (uint64_t)sosc_loaded[i].map == library->handle)
 				return &sosc_loaded[i];
-		sosc_loader_changed(); // where the loader does not tell
+		sosc_loader_changed(); // in case the loader has not called its r_brk function
 	}
 	return NULL;
 }
 
-// The definition's own address. Not @except's, whose calls may mean any other; and another
-// patch's library only if nobody else has one: it may be closed before this one is.
+// Returns the address of the symbol's definition, outside of @except, whose references mean another
+// definition. Libraries of other patches are used only if no other image defines it, because they
+// may be closed before this one.
 static uint64_t definition(const char *name, const struct sosc_loaded *except)
 {
 	for (int only_own = 1; only_own >= 0; only_own--)
@@ -75,7 +76,8 @@ static uint64_t definition(const char *name, const struct sosc_loaded *except)
 	return 0;
 }
 
-// Find the definition of a patch's symbol and let @image, its library, know; false: nobody has it.
+// Finds the definition of a patch's symbol and stores it in the variable of @image, its library.
+// Returns false if no image defines it.
 static bool find_original(struct sosc_patch *patch, const struct sosc_loaded *image)
 {
 	uint64_t variable;
@@ -135,7 +137,8 @@ static void close_handle(uint64_t handle)
 		(void)close((void *)handle);
 }
 
-// What a patch needs to know; its slots are led to @function when all have succeeded.
+// Looks up everything for a patch. Its slots are led to @function only after all patches have
+// succeeded.
 static bool look_up(uint32_t index, uint64_t *function)
 {
 	struct sosc_patch *patch = sosc_patch_at(index);
@@ -149,7 +152,7 @@ static bool look_up(uint32_t index, uint64_t *function)
 	return find_original(patch, image) || fail(SOSC_PATCHES_NO_SYMBOL, index);
 }
 
-/** @image is about to be forgotten: what it defines is to be found elsewhere. */
+/** @image is about to be unloaded: originals in it have to be found elsewhere. */
 void sosc_patches_lose(const struct sosc_loaded *image)
 {
 	for (uint32_t i = 0; i < sosc_patches()->count; i++) {
@@ -160,7 +163,7 @@ void sosc_patches_lose(const struct sosc_loaded *image)
 	}
 }
 
-/** Find the originals that are gone, before slots of those who call them are led away. */
+/** Find originals whose images were unloaded, before slots of their callers are hooked. */
 void sosc_patches_find(void)
 {
 	for (uint32_t i = 0; i < sosc_patches()->count; i++) {
@@ -199,8 +202,8 @@ static bool load_all(void)
 }
 
 /**
- * Load the libraries that are wanted. Called by soscope in the place of a thread that waits,
- * while the others go on. Return: enum sosc_patches_state.
+ * Load the missing libraries. soscope calls this on a thread that waits, while other threads run.
+ * Return enum sosc_patches_state.
  */
 __attribute__((visibility("default"))) long soscope_agent_load(void *unused)
 {
@@ -210,21 +213,24 @@ __attribute__((visibility("default"))) long soscope_agent_load(void *unused)
 	return (long)sosc_patches()->state;
 }
 
-/** Close a library; called as soscope_agent_load is. */
+/** Close a library. Called in the same way as soscope_agent_load. */
 __attribute__((visibility("default"))) long soscope_agent_unload(const uint64_t *handle)
 {
 	close_handle(*handle);
 	return 0;
 }
 
-// Tells soscope, which has started this program, what has become of them.
+// Copies the table to the block for soscope, which has started this program.
 static void publish(void)
 {
 	if (sosc_patches()->size <= sosc_session->section[SOSC_SEC_PATCHED].size)
 		memcpy(sosc_section(SOSC_SEC_PATCHED), sosc_patches(), sosc_patches()->size);
 }
 
-/** The program is about to run: put everything in place, or end it if it must not run without. */
+/**
+ * The program is about to run: put all patches in force. If that fails and the program must not run
+ * without them, end it.
+ */
 void sosc_patches_begin(void)
 {
 	bool good = soscope_agent_load(NULL) == SOSC_PATCHES_STAND;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images that come and go. The loader calls its r_brk function whenever its list
-// changes, on the loading thread and under its own lock; that function's first
-// bytes lead here. Nothing is allocated and no lock is taken.
+// Images that are loaded and unloaded. The loader calls its r_brk function whenever its list
+// changes, on the loading thread and under its own lock. The agent has replaced that function's
+// first bytes by a jump to this file. Nothing is allocated and no lock is taken.
 //
-// glibc 2.41 and newer call it when new images are relocated and before their
-// constructors: they are hooked at once. Older ones call it before relocation:
-// then the image's DT_INIT is replaced by a cell of ours (in the loader's own
-// table of dynamic entries), which hooks the image when its turn comes.
+// glibc 2.41 and newer call r_brk after new images are relocated and before their constructors run,
+// so the images are hooked at once. Older versions call it before relocation. Then the image's
+// DT_INIT is replaced by a cell of the agent (in the loader's own table of dynamic entries), which
+// hooks the image when the loader initialises it.
 
 #include "hook/loader.h"
 #include "base/arch.h"
@@ -37,16 +37,18 @@ enum {
 };
 
 static uint64_t loader_bias;
-static uint64_t removing; // tsc when the loader began to remove images, 0: it does not
-static bool relocates_first; // musl says that its list is consistent when all is relocated
-static Elf64_Dyn init_entries[SOSC_MAX_IMAGES]; // indexed like sosc_loaded
+static uint64_t removing; // tsc when the loader began to unload images, 0: it is not unloading
+// musl reports its list as consistent only when everything is relocated
+static bool relocates_first;
+static Elf64_Dyn init_entries[SOSC_MAX_IMAGES]; // same indices as sosc_loaded
 
 static Elf64_Dyn **info(const struct link_map *map, int tag)
 {
 	return (Elf64_Dyn **)map + L_INFO + tag;
 }
 
-// l_info is private to glibc: believe it only if it says what it must.
+// Returns whether l_info is where it is expected. It is private to glibc, so it is trusted only if
+// a known entry is right.
 static bool has_info(const struct sosc_loaded *image)
 {
 	const Elf64_Dyn *strtab = *info(image->map, DT_STRTAB);
@@ -63,9 +65,9 @@ static bool in_range(uint64_t value, uint64_t start, uint64_t size)
 	return value - start < size;
 }
 
-// Whether the image is relocated for sure. If it is not, or that cannot be told, its
-// DT_INIT will. Where the load bias is 0, as with prelinked images at the address that
-// they were made for, there is no telling.
+// Returns whether the image is certainly relocated. If it is not, or that is not known, it is
+// hooked by its DT_INIT. That is not known if the load bias is 0, as for prelinked images at their
+// intended address.
 static bool is_relocated(const struct sosc_loaded *image)
 {
 	uint64_t size = image->end - image->start, array = 0;
@@ -77,14 +79,14 @@ static bool is_relocated(const struct sosc_loaded *image)
 	for (const Elf64_Dyn *dyn = image->dynamic; dyn->d_tag != DT_NULL; dyn++)
 		if (dyn->d_tag == DT_INIT_ARRAY)
 			array = sosc_dynamic_addr(image, dyn->d_un.d_ptr);
-	if (array) // begins with a function of the image's own
+	if (array) // its first entry is a function of the image itself
 		return in_range(*(const uint64_t *)array, image->start, size);
 	for (uint64_t i = 0; i < image->relacount; i++)
 		if (ELF64_R_TYPE(image->rela[i].r_info) == SOSC_RELOCATION_RELATIVE)
 			return *(const uint64_t *)(image->bias + image->rela[i].r_offset) ==
 			       image->bias + (uint64_t)image->rela[i].r_addend;
 	if (image->pltgot && image->pltgot[2])
-		return true; // set up for lazy binding
+		return true; // the loader has prepared it for lazy binding
 	for (uint64_t i = 0; i < image->jmprelcount; i++) {
 		uint64_t value = *(const uint64_t *)(image->bias + image->jmprel[i].r_offset);
 
@@ -122,20 +124,20 @@ static void disarm_init(struct sosc_loaded *image)
 	image->init_cell = SOSC_NONE;
 }
 
-// Nothing more is recorded, and soscope may have gone: what comes is left to the patches that
-// stand.
+// Returns whether recording has ended. soscope may be gone, and new images only get the patches
+// that are in force.
 static bool has_ended(void)
 {
 	return sosc_control->command == SOSC_COMMAND_STOP;
 }
 
-// In a child that is not followed: the tables of the record are its parent's.
+// Returns whether this is a child that is not followed: the tables of records belong to its parent.
 static bool is_unrecorded(void)
 {
 	return sosc_is_quiet() && !has_ended();
 }
 
-// Whether anybody has something to do with an image that comes.
+// Returns whether new images have to be looked at.
 static bool wants_looks(void)
 {
 	return !has_ended() || sosc_patches_stand();
@@ -148,7 +150,8 @@ static void hook_new(struct sosc_loaded *image)
 		sosc_image_patch(image);
 		return;
 	}
-	if (is_unrecorded()) { // calls from before the fork may lie on its stacks
+	// calls made before the fork may be on its stacks, and return through trampolines
+	if (is_unrecorded()) {
 		sosc_image_wait(image);
 		image->waits = false;
 		if (sosc_patches_stand())
@@ -165,7 +168,7 @@ static void hook_new(struct sosc_loaded *image)
 	sosc_turns_count();
 }
 
-// What hooking images has taken since @start. The loader's lock is held.
+// Adds the time that hooking images has taken since @start. The loader's lock is held.
 static void count_ticks(uint64_t start, uint32_t process)
 {
 	if (!is_unrecorded() && sosc_process() == process)
@@ -173,8 +176,8 @@ static void count_ticks(uint64_t start, uint32_t process)
 				   __ATOMIC_RELAXED);
 }
 
-// The loader runs this as @cell's image's DT_INIT: relocated, nothing run yet.
-// Returns its own DT_INIT function, or 0.
+// The loader calls this as DT_INIT of the image to which @cell belongs. The image is relocated, and
+// none of its code has run. Returns the image's own DT_INIT function, or 0.
 uint64_t sosc_image_init(struct sosc_cell *cell)
 {
 	struct sosc_loaded *image = &sosc_loaded[cell->original];
@@ -210,7 +213,8 @@ static struct sosc_loaded *known(const struct link_map *map, uint32_t ns)
 	return NULL;
 }
 
-// One record for the loader: the lists of other namespaces have a link_map for it, too.
+// Returns the index of the loader's record: the lists of other namespaces have a link_map for the
+// loader, too.
 static uint32_t index_of_loader(const struct sosc_loaded *image)
 {
 	for (uint32_t i = 0; i < sosc_loaded_count; i++)
@@ -234,12 +238,12 @@ static struct sosc_loaded *add(struct link_map *map, const struct sosc_start *st
 	image->map = map;
 	image->ns = ns;
 	image->main = image == &sosc_loaded[0];
-	if (start && ns) // of an auditor's namespace, and at work already
+	if (start && ns) // it belongs to the namespace of an auditor, and runs already
 		flags |= SOSC_IMAGE_LATE;
 	if (sosc_image_parse(image, start) != 0)
 		flags |= SOSC_IMAGE_UNREADABLE;
-	// neither the loader nor ourselves, where we came as a library; both have a place
-	// in the list of every namespace that needs them
+	// the loader, or the agent itself if it was loaded as a library; both are in the list of
+	// every namespace that needs them
 	image->loader = !image->main && (image->bias == loader_bias || image->bias == sosc_base);
 	image->seen = true;
 	image->index = SOSC_NONE;
@@ -249,13 +253,13 @@ static struct sosc_loaded *add(struct link_map *map, const struct sosc_start *st
 		return image;
 	sosc_image_record(image, flags);
 	if (!start)
-		sosc_rules_renew(); // code that no image had may have called from there
+		sosc_rules_renew(); // return addresses outside all images may lie in this image now
 	return image;
 }
 
 static void forget(struct sosc_loaded *image)
 {
-	disarm_init(image); // its load has failed
+	disarm_init(image); // it is still armed if loading the image failed
 	sosc_turns_forget(image);
 	sosc_unwinder_forget(image);
 	sosc_changes_forget(image);
@@ -274,7 +278,7 @@ static bool wants_hooks(const struct sosc_loaded *image)
 	return image && !image->loader && image->symtab && image->strtab;
 }
 
-// What came and went in namespace @ns, whose list starts with @first.
+// Handles images that were loaded or unloaded in namespace @ns, whose list begins with @first.
 static void look_at(uint32_t ns, struct link_map *first)
 {
 	struct link_map *map;
@@ -284,7 +288,7 @@ static void look_at(uint32_t ns, struct link_map *first)
 	for (map = first; map; map = map->l_next) {
 		struct sosc_loaded *image = known(map, ns);
 
-		// an address may be used again for another image
+		// the address of a link_map may be reused for another image
 		if (image && image->bias == map->l_addr && image->dynamic == map->l_ld)
 			image->seen = true;
 	}
@@ -292,7 +296,8 @@ static void look_at(uint32_t ns, struct link_map *first)
 		if (sosc_loaded[i].map && !sosc_loaded[i].seen)
 			forget(&sosc_loaded[i]);
 	sosc_patches_find();
-	// all of them first: those that a library needs stand behind it, and are its callees
+	// adds all of them first: the libraries that a library needs come after it in the list, and
+	// are its callees
 	for (map = wants_looks() ? first : NULL; map; map = map->l_next) {
 		struct sosc_loaded *image = known(map, ns);
 
@@ -314,8 +319,8 @@ static void look_at(uint32_t ns, struct link_map *first)
 	}
 }
 
-// The list of a namespace is consistent: take note of what came and went. That of
-// another may be half made; its own event is to come.
+// The list of some namespace is consistent: handle what was loaded and unloaded. The list of
+// another namespace may be in the middle of a change, and its own event will follow.
 void sosc_loader_changed(void)
 {
 	struct sosc_namespace all[SOSC_NAMESPACES];
@@ -339,7 +344,7 @@ void sosc_loader_changed(void)
 	count_ticks(start, process);
 }
 
-/** Record and hook the images that are there before any code has run. */
+/** Record and hook the images that are loaded before any code has run. */
 int sosc_images_start(const struct sosc_start *start)
 {
 	static const char libc_function[] = "__libc_start_main";

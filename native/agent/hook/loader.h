@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Images that come and go.
- */
+/** Images that are loaded and unloaded. */
 #ifndef SOSC_LOADER_H
 #define SOSC_LOADER_H
 

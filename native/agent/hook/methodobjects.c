@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Python's objects for functions of C have a hash, and are equal, by the function's address, which
-// they read from its method table. What was a key of a dict must be found there when the table is
-// hooked, and again when it is not: so the two functions of their types that read the address are
-// replaced by these, which show them the table as it would be. Agents are taken out with words
-// that lead into their own code last: those stand as long as any table is hooked.
+// Python's objects for C functions (PyCFunctionObject) are hashed and compared by the function's
+// address, which they read from the method table. A key of a dict must still be found after the
+// table is hooked, and again after it is unhooked. So the two functions of their type that read the
+// address are replaced by the functions here, which call the originals with a view of the unhooked
+// table. When an agent is taken out, words that lead into the agent's own code are restored last:
+// these functions stay as long as any table is hooked.
 
 #include "base/state.h"
 #include "call/cell.h"
@@ -12,20 +13,20 @@
 #include "image/image.h"
 #include "image/lookup.h"
 
-enum { // of CPython's PyTypeObject, in bytes
+enum { // offsets in CPython's PyTypeObject, in bytes
 	TP_NAME = 24,
 	TP_HASH = 120,
 	TP_RICHCOMPARE = 200,
 };
 
-struct object { // PyCFunctionObject, as far as these functions read it
+struct object { // PyCFunctionObject, as far as the original functions read it
 	uint64_t refcount, type;
 	struct sosc_method_def *def;
 	uint64_t self;
 	uint64_t others[4];
 };
 
-struct view { // of one, as it would be
+struct view { // a copy of one with its unhooked function
 	struct object object;
 	struct sosc_method_def def;
 };
@@ -38,7 +39,7 @@ static uint64_t *field(uint64_t type, uint64_t offset)
 	return (uint64_t *)(type + offset);
 }
 
-// The function that a hooked word leads to in the end.
+// Returns the function to which a hooked word leads in the end.
 static uint64_t real_function(uint64_t function)
 {
 	while (sosc_leads_on(sosc_base, function))
@@ -47,7 +48,8 @@ static uint64_t real_function(uint64_t function)
 	return function;
 }
 
-// What the original may be given: it does not see the table, which may be hooked meanwhile.
+// Makes the view that is passed to the original function, so that the original does not read the
+// table, which may be hooked meanwhile.
 static void *as_it_would_be(const struct object *object, struct view *view)
 {
 	memset(view, 0, sizeof(*view));
@@ -88,7 +90,7 @@ static uint64_t find_type(uint32_t ns, const char *name, struct sosc_loaded **pr
 	return symbol ? (*provider)->bias + symbol->st_value : 0;
 }
 
-// Whether it is the type, as it lies in memory in builds that soscope knows.
+// Returns whether this is the type, laid out as in builds that soscope knows.
 static bool is_the_type(uint64_t type)
 {
 	const char *name = (const char *)*field(type, TP_NAME);
@@ -103,7 +105,10 @@ static uint64_t real_value(uint64_t value, uint64_t ours, uint64_t real)
 	return value == ours ? real : value;
 }
 
-/** The image of the namespace's Python; NULL: it has none, or not the one that is known. */
+/**
+ * Return the image of the namespace's Python. Return NULL if there is none, or if it is another
+ * Python than the one already in use.
+ */
 struct sosc_loaded *sosc_interpreter(uint32_t ns)
 {
 	struct sosc_loaded *image;
@@ -116,7 +121,7 @@ struct sosc_loaded *sosc_interpreter(uint32_t ns)
 	return image && sosc_addr_executable(image, function) ? image : NULL;
 }
 
-/** Whether the namespace has a Python, of whatever kind. */
+/** Return whether the namespace contains any Python. */
 bool sosc_has_interpreter(uint32_t ns)
 {
 	struct sosc_loaded *image;
@@ -131,7 +136,7 @@ static bool replace(const struct sosc_loaded *image, uint64_t *word, uint64_t ou
 	return *word == real && sosc_change_word(image, (uint64_t)word, ours);
 }
 
-// A type that is not ready yet has nothing there, and is going to inherit what it finds.
+// A type that is not ready yet has 0 there, and will inherit the value of its base type.
 static bool replace_inherited(const struct sosc_loaded *image, uint64_t *word, uint64_t ours,
 			      uint64_t real)
 {
@@ -140,14 +145,17 @@ static bool replace_inherited(const struct sosc_loaded *image, uint64_t *word, u
 	return *word != real || replace(image, word, ours, real);
 }
 
-/** Whether hashes and equality stay what they are already, whatever is hooked. */
+/**
+ * Return whether the functions of the type are replaced already, so that hashes and comparisons do
+ * not change when methods are hooked.
+ */
 bool sosc_methodobjects_are_minded(void)
 {
 	return known && sosc_image_of(known) && *field(known, TP_HASH) == (uint64_t)hash &&
 	       *field(known, TP_RICHCOMPARE) == (uint64_t)compare;
 }
 
-/** See that they do, before a method is hooked; false: they do not. */
+/** Replace them before a method is hooked. Return false if that is not possible. */
 bool sosc_methodobjects_mind(uint32_t ns)
 {
 	struct sosc_loaded *image, *other;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Python calls the functions of an extension through the entries of method tables, which are slots
-// like any other: words of data, read at each call. No relocation says that a word is one, and no
-// symbol says where a table is. So all words of data are looked at for what an entry must be: a
-// name, a function of the same image, flags by which CPython calls functions. Tables are named by
-// who refers to them: a module's definition, a type, or what types are made of (PyType_Spec).
+// Method tables of Python extensions. Python calls the functions of an extension through the
+// entries of method tables, which are slots like any other: words of data that are read at each
+// call. No relocation marks such a word, and no symbol tells where a table is. So all words of data
+// are checked for the properties of an entry: a name, a function of the same image, and flags by
+// which CPython calls functions. A table gets its name from what refers to it: a module's
+// definition, a type, or the description from which types are made (PyType_Spec).
 
 #include "hook/methods.h"
 #include "base/sys.h"
@@ -15,20 +16,19 @@
 
 enum {
 	WORD = 8,
-	LONGEST = 128, // name, in bytes
-	SLOTS_MAX = 128, // of a PyType_Spec
+	LONGEST = 128, // longest name, in bytes
+	SLOTS_MAX = 128, // most slots of a PyType_Spec
 	TP_METHODS = 64, // Py_tp_methods of typeslots.h
 };
 
-// Fields of CPython's structs: how many bytes they stand in front of the one that refers to a
-// table.
+// Fields of CPython's structs: by how many bytes they precede the field that refers to a table.
 enum {
-	MODULE_NAME = 24, // PyModuleDef: m_name, of m_methods
-	MODULE_SIZE = 8, // m_size
-	TYPE_NAME = 208, // PyTypeObject: tp_name, of tp_methods
-	TYPE_SIZE = 200, // tp_basicsize
-	SPEC_NAME = 24, // PyType_Spec: name, of slots
-	SPEC_FLAGS = 8, // flags, and what fills them up
+	MODULE_NAME = 24, // PyModuleDef: m_name, before m_methods
+	MODULE_SIZE = 8, // m_size, before m_methods
+	TYPE_NAME = 208, // PyTypeObject: tp_name, before tp_methods
+	TYPE_SIZE = 200, // tp_basicsize, before tp_methods
+	SPEC_NAME = 24, // PyType_Spec: name, before slots
+	SPEC_FLAGS = 8, // flags and padding, before slots
 };
 
 static uint64_t word_at(uint64_t addr)
@@ -45,7 +45,7 @@ static uint64_t pages_of(const Elf64_Phdr *phdr)
 	return (phdr->p_filesz + SOSC_PAGE - 1) / SOSC_PAGE;
 }
 
-/** How many pages sosc_find_methods and sosc_name_methods have to look at. */
+/** Return the number of pages that sosc_find_methods and sosc_name_methods have to search. */
 uint64_t sosc_methods_pages(const struct sosc_loaded *image)
 {
 	uint64_t pages = 0;
@@ -55,9 +55,9 @@ uint64_t sosc_methods_pages(const struct sosc_loaded *image)
 	return pages;
 }
 
-struct part { // of a segment that the file fills, whole words
-	uint64_t first, end; // of the segment
-	uint64_t from, to; // what is to be looked at
+struct part { // a part of a segment that comes from the file, in whole words
+	uint64_t first, end; // bounds of the segment
+	uint64_t from, to; // bounds of the part to search
 };
 
 static struct part part_of(const struct sosc_loaded *image, uint64_t page)
@@ -81,7 +81,7 @@ static struct part part_of(const struct sosc_loaded *image, uint64_t page)
 	return part;
 }
 
-// Where the readable segment of @addr ends; 0: it is in none.
+// Returns the end of the readable segment that contains @addr; 0: none does.
 static uint64_t end_around(const struct sosc_loaded *image, uint64_t addr)
 {
 	if (addr < image->start || addr >= image->end)
@@ -104,7 +104,7 @@ static bool is_letter(uint8_t byte)
 	return ((byte | 32) >= 'a' && (byte | 32) <= 'z') || byte == '_' || byte >= 128;
 }
 
-// Whether a name stands at @addr: of a module or type (@dotted), or of a method.
+// Returns whether there is a name at @addr: of a module or type (@dotted), or of a method.
 static bool is_name(const struct sosc_loaded *image, uint64_t addr, bool dotted)
 {
 	uint64_t end = end_around(image, addr);
@@ -123,8 +123,8 @@ static bool is_name(const struct sosc_loaded *image, uint64_t addr, bool dotted)
 	return false;
 }
 
-// METH_VARARGS 1, KEYWORDS 2, NOARGS 4, O 8, CLASS 16, STATIC 32, COEXIST 64, FASTCALL 128,
-// METHOD 512: the ways to call a function that there are.
+// METH_VARARGS 1, KEYWORDS 2, NOARGS 4, O 8, CLASS 16, STATIC 32, COEXIST 64, FASTCALL 128, METHOD
+// 512: the existing calling conventions.
 static bool is_call(uint64_t flags)
 {
 	switch (flags & ~(uint64_t)(16 | 32 | 64)) {
@@ -160,9 +160,10 @@ static void leave_unseen(const struct sosc_loaded *image)
 }
 
 /**
- * Get ready for the method tables of work->image; false: there is nothing to be done for it.
- * Where nothing is found memory for, it is the interpreter, and only what its objects are
- * compared by is to be replaced: as soon as can be, before there is a table to hook.
+ * Prepare to hook the method tables of work->image. Return false if there is nothing to do. If true
+ * is returned without memory in methods->found, the image is the interpreter, and only the
+ * functions that hash and compare its objects are to be replaced. That is done as soon as possible,
+ * before there is a table to hook.
  */
 bool sosc_methods_begin(struct sosc_hooking *work)
 {
@@ -208,7 +209,7 @@ void sosc_find_methods(struct sosc_hooking *work, uint64_t page)
 	struct part part = part_of(work->image, page);
 	uint64_t at = part.from;
 
-	if (methods->count) { // the last one may reach into this page
+	if (methods->count) { // the last entry found may reach into this page
 		uint64_t behind =
 			methods->found[methods->count - 1].addr + sizeof(struct sosc_method_def);
 
@@ -241,7 +242,8 @@ static struct sosc_method *find(const struct sosc_methods *methods, uint64_t add
 	return &methods->found[low];
 }
 
-// The name of the module or static type whose field @addr refers to a table; NULL: it is neither.
+// Returns the name of the module or static type whose field at @addr refers to a table. Returns
+// NULL if it is neither.
 static const char *owner_at(const struct sosc_loaded *image, uint64_t addr, uint64_t first)
 {
 	if (addr - first >= MODULE_NAME && (int64_t)word_at(addr - MODULE_SIZE) >= -1 &&
@@ -253,7 +255,8 @@ static const char *owner_at(const struct sosc_loaded *image, uint64_t addr, uint
 	return NULL;
 }
 
-// If the word at @addr is a PyType_Spec's, of slots, give the table among them its name.
+// If the word at @addr is the `slots` field of a PyType_Spec, gives its name to the table among
+// these slots.
 static void name_by_spec(const struct sosc_loaded *image, const struct sosc_methods *methods,
 			 uint64_t addr, uint64_t first)
 {
@@ -277,7 +280,7 @@ static void name_by_spec(const struct sosc_loaded *image, const struct sosc_meth
 	}
 }
 
-/** Find in one page of work->image's data who refers to tables. */
+/** Find the owners of tables: references to tables in one page of work->image's data. */
 void sosc_name_methods(struct sosc_hooking *work, uint64_t page)
 {
 	const struct sosc_methods *methods = &work->methods;
@@ -304,8 +307,8 @@ static char *append(char *at, const char *end, const char *text, char until)
 	return at;
 }
 
-// "OWNER.METHOD". A table that nobody owns, as functions of Cython are in, has the name of its
-// file, without what follows a dot.
+// Returns "OWNER.METHOD". If nothing refers to the table, as with functions of Cython, the owner is
+// the name of the file up to its first dot.
 static const char *name_of(const struct sosc_loaded *image, const struct sosc_method *method)
 {
 	static char name[2 * LONGEST + 2];
@@ -323,13 +326,14 @@ static const char *name_of(const struct sosc_loaded *image, const struct sosc_me
 	return name;
 }
 
-// The interpreter compares this one with its own address, to see whether a type has another.
+// Returns whether the interpreter compares this entry's function with its own address, which it
+// does to see whether a type has its own __new__.
 static bool is_compared(const struct sosc_method *method)
 {
 	return sosc_same(((const struct sosc_method_def *)method->addr)->name, "__new__");
 }
 
-/** Another session begins: what the last one has waited for may have been put back. */
+/** Another session begins. The functions that the last session replaced may have been restored. */
 void sosc_methods_again(void)
 {
 	if (!sosc_methodobjects_are_minded())
@@ -338,7 +342,7 @@ void sosc_methods_again(void)
 		sosc_inside.method_state = SOSC_METHODS_WAIT;
 }
 
-// Whether the interpreter's code has not run yet.
+// Returns whether the interpreter's code has not run yet.
 static bool is_new(const struct sosc_hooking *work)
 {
 	const struct sosc_image *images = sosc_section(SOSC_SEC_IMAGES);
@@ -349,9 +353,10 @@ static bool is_new(const struct sosc_hooking *work)
 }
 
 /**
- * Before methods are hooked: replace what objects are compared by. In a process that runs (@turns)
- * threads may still be in the functions that are replaced, and would take what they read of a
- * hooked table for the original. soscope, which sees where they stand, says when they are not.
+ * Before methods are hooked: replace the functions by which objects are hashed and compared. In a
+ * process that runs (@turns), threads may still be in the original functions, and would take an
+ * address that they read from a hooked table for the function's own. soscope sees where the threads
+ * stand, and tells when none is there. Return whether hooking has to wait for that.
  */
 bool sosc_methods_wait(struct sosc_hooking *work, bool turns)
 {
@@ -365,7 +370,7 @@ bool sosc_methods_wait(struct sosc_hooking *work, bool turns)
 	return turns && sosc_inside.method_state == SOSC_METHODS_WAIT;
 }
 
-/** Hook method @i of work->methods, if it is wanted. */
+/** Hook method @i of work->methods, if an instrument has chosen it. */
 void sosc_hook_method(struct sosc_hooking *work, uint64_t i)
 {
 	struct sosc_methods *methods = &work->methods;
@@ -374,7 +379,7 @@ void sosc_hook_method(struct sosc_hooking *work, uint64_t i)
 	struct sosc_candidate at;
 
 	if (!method->owner && i && method[-1].addr + sizeof(*def) == method->addr)
-		method->owner = method[-1].owner; // the same table
+		method->owner = method[-1].owner; // an entry of the same table
 	if (!is_entry(work->image, method->addr))
 		return;
 	memset(&at, 0, sizeof(at));

@@ -16,18 +16,18 @@ struct sosc_loaded;
 struct sosc_method_def {
 	const char *name;
 	uint64_t function;
-	uint64_t flags; // an int: how the function is called
+	uint64_t flags; // an int: the calling convention
 	const char *doc;
 };
 
 struct sosc_method {
-	uint64_t addr; // of its struct sosc_method_def
-	const char *owner; // the module's or type's name; NULL: not known
+	uint64_t addr; // address of its struct sosc_method_def
+	const char *owner; // name of the module or type; NULL: not known
 };
 
-struct sosc_methods { // of one image
-	struct sosc_method *found; // by address
-	uint64_t count, size; // how many; bytes of memory
+struct sosc_methods { // the methods of one image
+	struct sosc_method *found; // sorted by address
+	uint64_t count, size; // number of methods; bytes of memory
 	struct sosc_loaded *interpreter;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that stand in the place of others (soscope patch, soscope run). Their slots hold
-// the function's own address: a call costs nothing more, and nobody has to live for it.
-// Their libraries are load.c's business.
+// Functions that replace others (soscope patch, soscope run). Slots hold the address of the
+// replacement itself, so a call costs nothing more, and soscope need not keep running. load.c loads
+// the libraries.
 
 #include "hook/patch.h"
 #include "hook/select.h"
@@ -11,13 +11,13 @@
 
 static uint64_t memory[SOSC_PATCHES_SIZE / sizeof(uint64_t)];
 
-/** The table; its size is 0 where there is none. */
+/** Return the table. Its size is 0 if there is none. */
 struct sosc_patches *sosc_patches(void)
 {
 	return (struct sosc_patches *)memory;
 }
 
-/** What lies at an offset of the table. */
+/** Return the text at an offset in the table. */
 const char *sosc_patches_text(uint32_t offset)
 {
 	return (const char *)memory + offset;
@@ -35,7 +35,7 @@ struct sosc_patch_library *sosc_patch_library_at(uint32_t index)
 	return (struct sosc_patch_library *)first + index;
 }
 
-/** A session begins: take over what it brings. What stands already stays without that. */
+/** A session begins: take over the table that it brings. Without one, the patches in force stay. */
 void sosc_patches_start(void)
 {
 	const struct sosc_patches *brought = sosc_section(SOSC_SEC_PATCHES);
@@ -48,7 +48,7 @@ void sosc_patches_start(void)
 		sosc_patch_at(i)->slots = sosc_patch_at(i)->left = 0;
 }
 
-/** Whether any function stands in another's place. */
+/** Return whether any patch is in force. */
 bool sosc_patches_stand(void)
 {
 	for (uint32_t i = 0; i < sosc_patches()->count; i++)
@@ -57,7 +57,7 @@ bool sosc_patches_stand(void)
 	return false;
 }
 
-/** Whether libraries are still to be loaded. */
+/** Return whether libraries have yet to be loaded. */
 bool sosc_patches_wait(void)
 {
 	return sosc_patches()->state == SOSC_PATCHES_WAITING;
@@ -96,7 +96,7 @@ static uint32_t find_patch(const struct sosc_candidate *at)
 	return SOSC_NONE;
 }
 
-/** Whether an image was loaded for a patch. */
+/** Return whether an image was loaded for a patch. */
 bool sosc_patch_is_library(const struct sosc_loaded *image)
 {
 	for (uint32_t i = 0; image && i < sosc_patches()->libraries; i++)
@@ -105,14 +105,14 @@ bool sosc_patch_is_library(const struct sosc_loaded *image)
 	return false;
 }
 
-/** Whether the slot is one that a patch is about. */
+/** Return whether a patch applies to the slot. */
 bool sosc_patch_is_about(const struct sosc_candidate *at)
 {
 	return find_patch(at) != SOSC_NONE;
 }
 
-// An earlier patch may have led the slot away, by other callers than the one in its place: that
-// library may be closed soon.
+// An earlier patch, replaced by one for other callers, may have changed the slot. Restores the
+// slot, because the library of that patch may be closed soon.
 static enum sosc_patched give_back(struct sosc_candidate *at)
 {
 	if (sosc_patch_is_library(at->callee) && sosc_change_revert(at->addr)) {
@@ -123,8 +123,8 @@ static enum sosc_patched give_back(struct sosc_candidate *at)
 }
 
 /**
- * Lead the slot to the function that stands in the place of its own, if there is one.
- * @only_called: nobody but calls goes through it.
+ * Lead the slot to the patch that replaces its function, if there is one. @only_called: the slot is
+ * used only for calls.
  */
 enum sosc_patched sosc_patch_slot(struct sosc_candidate *at, bool only_called)
 {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Functions in the place of others, whatever session comes and goes.
- */
+/** Functions that replace others, independently of sessions. */
 #ifndef SOSC_PATCH_H
 #define SOSC_PATCH_H
 
@@ -13,9 +11,9 @@ struct sosc_candidate;
 struct sosc_loaded;
 
 enum sosc_patched {
-	SOSC_NOT_PATCHED, // no patch is about the slot
-	SOSC_PATCHED, // it leads to the patch's function, and `at` says so
-	SOSC_PATCH_LEFT, // one is, and the slot stays as it is
+	SOSC_NOT_PATCHED, // no patch applies to the slot
+	SOSC_PATCHED, // it leads to the patch's function, and `at` is updated
+	SOSC_PATCH_LEFT, // a patch applies, but the slot was left as it is
 };
 
 struct sosc_patches *sosc_patches(void);

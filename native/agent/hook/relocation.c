@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An image's relocations: which of them fill slots, which of those are chosen, and
-// how each is to be hooked.
+// An image's relocations: which of them fill slots, which slots are chosen, and how each is hooked.
 
 #include "hook/relocation.h"
 #include "base/arch.h"
@@ -23,7 +22,7 @@ static void leave(struct sosc_loaded *image)
 	uint32_t count = ++image->slots_left;
 
 	if (image->index != SOSC_NONE && images[image->index].slots_left >= count)
-		return; // of an earlier load, or another process
+		return; // counted already, at an earlier load or by another process
 	__atomic_fetch_add(&sosc_control->slots_left, 1, __ATOMIC_RELAXED);
 	if (image->index != SOSC_NONE)
 		images[image->index].slots_left = count;
@@ -49,7 +48,7 @@ static bool describe(struct sosc_candidate *at, struct sosc_loaded *image, const
 	return at->value && *at->symbol;
 }
 
-// As `describe`, for a slot that holds an address which may be a stub of the program's.
+// The same as `describe`, for a slot whose address may be a stub of the program.
 static bool describe_data(struct sosc_candidate *at, struct sosc_loaded *image,
 			  const Elf64_Rela *rela)
 {
@@ -63,7 +62,7 @@ static bool describe_data(struct sosc_candidate *at, struct sosc_loaded *image,
 	return true;
 }
 
-/** Hook relocation @i of DT_JMPREL, if it is wanted. */
+/** Hook relocation @i of DT_JMPREL, if an instrument has chosen it. */
 void sosc_hook_jump_slot(struct sosc_hooking *work, uint64_t i)
 {
 	struct sosc_loaded *image = work->image;
@@ -104,7 +103,8 @@ static bool in_jmprel(const struct sosc_loaded *image, const Elf64_Rela *rela)
 	return image->jmprel && rela >= image->jmprel && rela < image->jmprel + image->jmprelcount;
 }
 
-// Whether an instrument alone has chosen the function that wants calls through pointers, too.
+// Returns whether the only instrument that has chosen the function also wants calls through
+// pointers.
 static bool wants_address(const struct sosc_candidate *at)
 {
 	const struct sosc_choice *choice = &at->choice;
@@ -118,7 +118,8 @@ static bool is_absolute(const Elf64_Rela *rela)
 	return ELF64_R_TYPE(rela->r_info) == SOSC_RELOCATION_ABSOLUTE && !rela->r_addend;
 }
 
-// A word of data that holds the address of a function of another image.
+// Returns whether this is a word of data that holds the address of another image's function, and an
+// instrument wants it.
 static bool wanted_address(struct sosc_candidate *at, struct sosc_loaded *image,
 			   const Elf64_Rela *rela)
 {
@@ -132,7 +133,8 @@ static bool wanted_address(struct sosc_candidate *at, struct sosc_loaded *image,
 	       wants_address(at);
 }
 
-// A GLOB_DAT that leads to a function and is wanted, if only for a guard.
+// Returns whether this is a GLOB_DAT slot that leads to a function and is to be hooked, possibly
+// only for a guard.
 static bool wanted_glob_dat(struct sosc_candidate *at, struct sosc_loaded *image,
 			    const Elf64_Rela *rela, bool only_patches)
 {
@@ -151,7 +153,8 @@ static bool wanted_glob_dat(struct sosc_candidate *at, struct sosc_loaded *image
 	at->kind = type == SOSC_RELOCATION_JUMP_SLOT ? SOSC_SLOT_JUMP_SLOT : SOSC_SLOT_GLOB_DAT;
 	if (sosc_patch_is_about(at))
 		return true;
-	may_be_left = sosc_patch_is_library(at->callee); // by a patch that was replaced
+	// a patch that was replaced may have changed it
+	may_be_left = sosc_patch_is_library(at->callee);
 	if (only_patches)
 		return may_be_left;
 	if (sosc_select_slot(at->symbol, at->version, at->callee, &at->choice))
@@ -160,7 +163,7 @@ static bool wanted_glob_dat(struct sosc_candidate *at, struct sosc_loaded *image
 	return may_be_left || sosc_guard_kind(at);
 }
 
-// Finds out where calls are told from looks at the address; false: nowhere.
+// Decides where calls can be told apart from other uses of the address. Returns false if nowhere.
 static bool find_kind(struct sosc_candidate *at)
 {
 	uint32_t uses = at->uses->uses;
@@ -176,7 +179,7 @@ static bool find_kind(struct sosc_candidate *at)
 	return uses & (SOSC_USE_STUB | SOSC_USE_CALL | SOSC_USE_JUMP | SOSC_USE_CALLED_LOAD);
 }
 
-// The same for what stands in the function's place, which changes no code.
+// The same for a patch, which changes no code.
 static void patch_data_slot(struct sosc_candidate *at)
 {
 	enum sosc_slot_kind kind = at->kind;
@@ -203,7 +206,7 @@ static void hook_glob_dat(struct sosc_candidate *at)
 	}
 }
 
-/** Find in work->scan what of an image is hooked besides DT_JMPREL. */
+/** Collect in work->scan the slots outside of DT_JMPREL that are to be hooked. */
 void sosc_find_data_slots(struct sosc_hooking *work)
 {
 	struct sosc_loaded *image = work->image;
@@ -233,7 +236,7 @@ void sosc_find_data_slots(struct sosc_hooking *work)
 	sosc_scan_sort(scan);
 }
 
-/** Hook slot @i of work->scan, when it is known how code uses it. */
+/** Hook slot @i of work->scan, after it is known how code uses it. */
 void sosc_hook_data_slot(struct sosc_hooking *work, uint64_t i)
 {
 	struct sosc_scanned *slot = &work->scan.slots[i];

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Which of an image's relocations fill slots that are to be hooked.
- */
+/** The slots of an image that its relocations fill, and which of them are hooked. */
 #ifndef SOSC_RELOCATION_H
 #define SOSC_RELOCATION_H
 

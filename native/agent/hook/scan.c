@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an image's code uses its GLOB_DAT slots. A function whose address is only
-// called through the slot can be hooked there; one whose address is loaded must
-// keep it, and is hooked in the linker's .plt.got stub if it has one. The code
-// itself is read in code_<processor>_scan.c; here is what has been found.
+// How an image's code uses its GLOB_DAT slots. A function that is only called through the slot can
+// be hooked there. If its address is loaded, the slot must keep it, and the function is hooked in
+// the linker's .plt.got stub if it has one. code_<processor>_scan.c reads the code; this file keeps
+// what it finds.
 
 #include "hook/scan.h"
 #include "base/sys.h"
@@ -59,7 +59,7 @@ static void sift(struct sosc_scanned *slots, uint32_t root, uint32_t count)
 	}
 }
 
-/** Sort scan->slots by address: before sosc_scan_text. */
+/** Sort scan->slots by address, as sosc_scan_text requires. */
 void sosc_scan_sort(struct sosc_scan *scan)
 {
 	struct sosc_scanned *slots = scan->slots;
@@ -81,8 +81,8 @@ void sosc_scan_sort(struct sosc_scan *scan)
 }
 
 /**
- * Fill in what the code of scan->image does with scan->slots. False: it is past @until
- * (see sosc_is_over), call this again. What is kept of it needs sosc_scan_end.
+ * Find out how the code of scan->image uses scan->slots. Return false if the time @until has passed
+ * (see sosc_is_over): then call this again. The results have to be freed by sosc_scan_end.
  */
 bool sosc_scan_text(struct sosc_scan *scan, uint64_t until)
 {
@@ -108,17 +108,17 @@ void sosc_scan_end(struct sosc_scan *scan)
 }
 
 /**
- * Re-aim every call and jump through @slot, and every load of it that is only
- * called, to the cell at @shadow; how many there were and could be written. Others are
- * taken note of in slot->uses.
- * Nobody may be running the image's code: a displacement may straddle a word.
+ * Re-aim to the cell at @shadow every call and jump through @slot, and every load of it that is
+ * used only for calls. Return how many could be written. If others could not be written, slot->uses
+ * notes that. No thread may run the image's code meanwhile, because a displacement may straddle two
+ * words.
  */
 uint32_t sosc_scan_sites(const struct sosc_scan *scan, struct sosc_scanned *slot, uint64_t shadow)
 {
 	uint32_t done = 0;
 
 	if (scan->sites_lost)
-		return 0; // some would go round the hook
+		return 0; // some calls would bypass the hook
 	for (uint32_t i = slot->site; i; i = scan->sites[i].next) {
 		uint64_t at = scan->image->start + scan->sites[i].offset;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which slots to hook, with which handler: runs the tables that soscope compiled.
+// Which slots to hook, and how: runs the tables that soscope has compiled.
 
 #include "hook/select.h"
 #include "image/image.h"
@@ -8,10 +8,10 @@
 
 enum { RULES_MAX = 1024 };
 
-static uint8_t image_matches[RULES_MAX]; // of the image selected last, per rule
-static struct sosc_loaded *selected; // that image
+static uint8_t image_matches[RULES_MAX]; // for each rule: whether it matches the selected image
+static struct sosc_loaded *selected; // the image given to sosc_select_image
 
-/** Whether the whole of @name matches. */
+/** Return whether the automaton accepts the whole of @name. */
 bool sosc_automaton_matches(const struct sosc_automaton *automaton, const char *name)
 {
 	const uint16_t *next = (const void *)((const uint8_t *)automaton + automaton->next);
@@ -40,7 +40,7 @@ static const struct sosc_rule *rules(uint32_t *count)
 	return sosc_section(SOSC_SEC_RULES);
 }
 
-// Rule @index matched one slot more, or one image.
+// Counts one more slot, or one image, that rule @index has matched.
 static void count_match(uint32_t index)
 {
 	uint32_t *matches = sosc_section(SOSC_SEC_MATCHES);
@@ -60,14 +60,14 @@ static bool image_rule(const struct sosc_rule *rule, const struct sosc_loaded *i
 			       rule->flags & SOSC_RULE_PATH ? image->path : image->name);
 }
 
-/** Whether a rule is about calls of @symbol from @image. */
+/** Return whether a rule matches calls of @symbol from @image. */
 bool sosc_rule_holds(const struct sosc_rule *rule, const struct sosc_loaded *image,
 		     const char *symbol)
 {
 	return image_rule(rule, image) && pattern_matches(rule->symbol, symbol);
 }
 
-/** Prepare sosc_select_slot for the slots of @image, or for more of them (@again). */
+/** Prepare sosc_select_slot for the slots of @image. @again: its slots are continued. */
 void sosc_select_image(struct sosc_loaded *image, bool again)
 {
 	uint32_t count;
@@ -83,7 +83,7 @@ void sosc_select_image(struct sosc_loaded *image, bool again)
 	}
 }
 
-/** Whether the instrument of @plan has chosen calls of @symbol, as sosc_select_slot says. */
+/** Return whether the instrument of @plan has chosen calls of @symbol, by its rules. */
 bool sosc_is_chosen(const struct sosc_plan *plan, const char *symbol,
 		    const struct sosc_loaded *callee)
 {
@@ -127,15 +127,16 @@ bool sosc_is_chosen(const struct sosc_plan *plan, const char *symbol,
 	return (!chains || any_marked) && (!from || from_matched) && (!to || to_matched);
 }
 
-// Whether a function of a family is that family's, and not another library's of the same name.
-// The version is what the caller was linked with: who stands in for a library keeps to it.
+// Returns whether a function of a family belongs to that family, and not to another library with a
+// function of that name. The version is the one that the caller was linked with: a library that
+// replaces another keeps its versions.
 static bool is_of_family(uint16_t pattern, const char *version, const struct sosc_loaded *callee)
 {
 	return !callee || (version && pattern_matches(pattern, version)) ||
 	       pattern_matches(pattern, callee->name);
 }
 
-// What soscope has added of @symbol since the session began; NULL: nothing.
+// Returns the entry that soscope has added for @symbol since the session began, or NULL.
 static const struct sosc_function *added(const uint8_t *base, const char *symbol, uint32_t hash)
 {
 	const struct sosc_function_table *table = (const void *)base;
@@ -157,7 +158,7 @@ static const struct sosc_function *added(const uint8_t *base, const char *symbol
 	return NULL;
 }
 
-// Whether @known is "SYMBOL@VERSION".
+// Returns whether @known is "SYMBOL@VERSION".
 static bool is_version(const char *known, const char *symbol, const char *version)
 {
 	while (*symbol && *known == *symbol)
@@ -165,7 +166,7 @@ static bool is_version(const char *known, const char *symbol, const char *versio
 	return !*symbol && *known == '@' && sosc_same(known + 1, version);
 }
 
-// What is known of one version of a function, NULL: nothing.
+// Returns the entry for one version of a function, or NULL.
 static const struct sosc_function *of_version(const struct sosc_function_table *table,
 					      const char *symbol, uint32_t hash,
 					      const char *version)
@@ -220,11 +221,12 @@ static void look_up_function(const struct sosc_plan *plan, const char *symbol, u
 				chosen->function = &cells[i];
 				return;
 			}
-			// Whether it may be hooked, or seen to return, is not left to a name's bearer.
+			// Whether it may be hooked, and may be seen to return, is taken from the
+			// name alone.
 			treatment = cells[i].flags &
 				    (SOSC_FN_ENTRY_ONLY | SOSC_FN_NEVER | SOSC_FN_TWICE);
 			treatment |= SOSC_FN_FOREIGN;
-			is_foreign = true; // one behind it is about others' functions
+			is_foreign = true; // a later entry may be for other libraries' functions
 		}
 	}
 	later = added(base, symbol, hash);
@@ -244,8 +246,8 @@ static void look_up_function(const struct sosc_plan *plan, const char *symbol, u
 		}
 }
 
-// Whether @plan is to see the method tables of @image. Those of the interpreter itself (@own) are
-// no boundary: a filter has to name it.
+// Returns whether @plan has to see the method tables of @image. Calls within the interpreter itself
+// (@own) cross no boundary, so they are seen only if a filter names the interpreter.
 static bool sees_methods(const struct sosc_plan *plan, const struct sosc_loaded *image, bool own)
 {
 	uint32_t count;
@@ -264,7 +266,7 @@ static bool sees_methods(const struct sosc_plan *plan, const struct sosc_loaded 
 	return !names && !own;
 }
 
-/** Whether any instrument may want calls by way of the method tables of @image. */
+/** Return whether any instrument may want calls through the method tables of @image. */
 bool sosc_selects_methods(const struct sosc_loaded *image, bool own)
 {
 	for (uint32_t i = 0; i < sosc_session->plans; i++)
@@ -273,7 +275,7 @@ bool sosc_selects_methods(const struct sosc_loaded *image, bool own)
 	return false;
 }
 
-/** The same of any image. */
+/** The same, for any image. */
 bool sosc_selects_any_methods(void)
 {
 	for (uint32_t i = 0; i < sosc_session->plans; i++)
@@ -283,8 +285,9 @@ bool sosc_selects_any_methods(void)
 }
 
 /**
- * Whether calls of @symbol in @version (NULL = none) from the image given to sosc_select_image
- * into @callee (NULL = unknown) are wanted; then by which instruments, and how, in @choice.
+ * Return whether an instrument wants calls of @symbol in @version (NULL = none) from the image
+ * given to sosc_select_image into @callee (NULL = unknown). @choice then has the instruments, and
+ * how each treats the function.
  */
 bool sosc_select_slot(const char *symbol, const char *version, struct sosc_loaded *callee,
 		      struct sosc_choice *choice)
@@ -312,8 +315,8 @@ bool sosc_select_slot(const char *symbol, const char *version, struct sosc_loade
 }
 
 /**
- * The same of a method of @callee, the interpreter itself (@own) or an extension of its. Its
- * name is no symbol: nobody is asked for its types.
+ * The same for a method of @callee, which is the interpreter itself (@own) or one of its
+ * extensions. Its name is not a symbol, so soscope is not asked for its types.
  */
 bool sosc_select_method(const char *symbol, struct sosc_loaded *callee, bool own,
 			struct sosc_choice *choice)

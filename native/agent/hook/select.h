@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Which slots are wanted, and by which instruments.
- */
+/** Which slots are chosen, and by which instruments. */
 #ifndef SOSC_SELECT_H
 #define SOSC_SELECT_H
 
@@ -11,15 +9,15 @@
 
 struct sosc_loaded;
 
-struct sosc_chosen { // by one instrument
+struct sosc_chosen { // the choice of one instrument
 	uint32_t plan; // index in sosc_session->plan
-	const struct sosc_function *function; // of the symbol; never NULL
-	uint16_t flags; // its flags, a glob's added
-	bool unknown; // nobody knows the function
-	bool asked; // and soscope was asked by its name
+	const struct sosc_function *function; // entry of the function; never NULL
+	uint16_t flags; // its flags, with those of a matching glob
+	bool unknown; // no table has the function
+	bool asked; // soscope was asked already, and the name tells it nothing
 };
 
-struct sosc_choice { // those that want to see a slot's calls
+struct sosc_choice { // the instruments that want to see a slot's calls
 	uint32_t count;
 	struct sosc_chosen of[SOSC_PLANS];
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shadow cells: words near an image's text that re-aimed .plt.got stubs and call
-// sites go through, so that the GLOB_DAT slot itself, and with it the function's
-// address, stays what it was.
+// Shadow cells: words near an image's text through which re-aimed .plt.got stubs and call sites go,
+// so that the GLOB_DAT slot itself keeps its value, and with it the function's address.
 
 #include "hook/shadow.h"
 #include "base/sys.h"
@@ -11,12 +10,12 @@ enum {
 	PAGES_MAX = 4096,
 	CELLS = SOSC_PAGE / 16,
 	STEP = 65536,
-	STEPS = 16384, // half of what a displacement reaches
+	STEPS = 16384, // half of the reach of a displacement
 };
 
 static struct shadow_page {
 	uint64_t cell[CELLS];
-	uint64_t slot[CELLS]; // addr of the GLOB_DAT whose cell it is, 0 = free
+	uint64_t slot[CELLS]; // addr of the GLOB_DAT slot that owns the cell, 0 = free
 } *pages[PAGES_MAX];
 static uint32_t page_count;
 
@@ -27,7 +26,7 @@ static bool in_reach(uint64_t from, uint64_t to)
 	return distance == (int32_t)distance;
 }
 
-/** Whether all of an image's code reaches [@start, @start + @size) by a displacement. */
+/** Return whether all of an image's code can reach [@start, @start + @size) by a displacement. */
 bool sosc_is_near(const struct sosc_loaded *image, uint64_t start, uint64_t size)
 {
 	return in_reach(image->end, start) && in_reach(image->start, start + size);
@@ -40,14 +39,14 @@ static bool map_at(uint64_t at, uint64_t size)
 
 	if ((uint64_t)map == at)
 		return true;
-	if (!sosc_mmap_failed(map)) // a kernel that takes the address for a hint
+	if (!sosc_mmap_failed(map)) // an old kernel takes the address for a hint
 		(void)sosc_sys3(SYS_MUNMAP, (long)map, (long)size, 0);
 	return false;
 }
 
 /**
- * Map @size bytes, at most STEP, as near to the image as there is room; 0: nowhere. Below a library
- * that is loaded later, the agent's own memory may take more than all that is in reach.
+ * Map @size bytes, at most STEP, as near to the image as possible. Return 0 if there is no room.
+ * Below a library that is loaded later, the agent's own memory may fill everything in reach.
  */
 uint64_t sosc_map_near(const struct sosc_loaded *image, uint64_t size)
 {
@@ -76,8 +75,8 @@ static struct shadow_page *new_page(const struct sosc_loaded *image)
 }
 
 /**
- * The addr of the shadow cell of the GLOB_DAT at @slot, within reach of the
- * image's displacements; 0 when there is no room near the image.
+ * Return the address of the shadow cell of the GLOB_DAT slot at @slot, within reach of the image's
+ * displacements. Return 0 if there is no room near the image.
  */
 uint64_t sosc_shadow_cell(const struct sosc_loaded *image, uint64_t slot)
 {
@@ -101,7 +100,7 @@ uint64_t sosc_shadow_cell(const struct sosc_loaded *image, uint64_t slot)
 	return (uint64_t)&page->cell[0];
 }
 
-/** No code goes through them any more: give their pages back. */
+/** No code goes through shadow cells any more: unmap their pages. */
 void sosc_shadow_rest(void)
 {
 	while (page_count) {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Memory near an image, and words there that re-aimed stubs go through.
- */
+/** Memory near an image, with words through which re-aimed stubs go. */
 #ifndef SOSC_SHADOW_H
 #define SOSC_SHADOW_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One slot: pointing it at an entry trampoline, and the cell behind that.
+// Hooking one slot: leading it to an entry trampoline, and setting up the trampoline's cell.
 
 #include "hook/slot.h"
 #include "base/clock.h"
@@ -19,15 +19,16 @@
 #include "ring/record.h"
 #include "thread/thread.h"
 
-static bool again; // a slot of an earlier session has been hooked again
+static bool again; // a slot was hooked that an earlier session had hooked
 
-/** Begin with the slots of @image, which may have been here before. */
+/** Begin with the slots of @image, which may have been hooked before. */
 void sosc_slots_begin(struct sosc_loaded *image)
 {
 	image->slots_hooked = image->slots_left = image->slots_refused = 0;
 }
 
-// Processes that share the record count the same slots: each stores what it has.
+// Stores the counts of an image. Processes that share the record have the same slots, so each
+// stores its own counts.
 static void store_counts(const struct sosc_loaded *image)
 {
 	struct sosc_image *images = sosc_section(SOSC_SEC_IMAGES);
@@ -38,7 +39,7 @@ static void store_counts(const struct sosc_loaded *image)
 	images[image->index].slots_refused = image->slots_refused;
 }
 
-// A slot that is not hooked. It has no record where there is no room for one.
+// Counts a slot that is not hooked. It has no record if there is no room for one.
 static void count_refused(struct sosc_loaded *image)
 {
 	image->slots_refused++;
@@ -53,8 +54,8 @@ void sosc_slots_end(void)
 	again = false;
 }
 
-// What the record says already is not stored once more: other processes, or loads of
-// the same image, have the same names.
+// Stores a name unless the record has it already: other processes, or other loads of the same
+// image, have the same names.
 static uint32_t name_of(uint32_t stored, const char *text)
 {
 	return stored && sosc_same(sosc_string_at(stored), text) ? stored : sosc_string(text);
@@ -64,8 +65,8 @@ static uint32_t name_of(uint32_t stored, const char *text)
 struct sosc_place {
 	const struct sosc_chosen *chosen;
 	uint32_t instrument;
-	uint32_t index; // of cell and record, SOSC_NONE = none is left
-	uint32_t symbol; // its name in SEC_STRINGS
+	uint32_t index; // index of cell and record, SOSC_NONE = none is left
+	uint32_t symbol; // name in SEC_STRINGS
 	bool known;
 };
 
@@ -125,7 +126,7 @@ void sosc_slot_refuse(struct sosc_candidate *at, enum sosc_slot_refusal refusal)
 		record_refusal(at, &at->choice.of[i], refusal);
 }
 
-/** Whether an instrument is left for which the function is one to be hooked. */
+/** Return whether an instrument remains that may hook the function. */
 bool sosc_slot_is_wanted(struct sosc_candidate *at)
 {
 	struct sosc_choice *choice = &at->choice;
@@ -154,7 +155,7 @@ static bool is_entry_only(const struct sosc_chosen *chosen)
 	       sosc_session->plan[chosen->plan].flags & SOSC_PLAN_ENTRY_ONLY;
 }
 
-// Leaves the GLOB_DAT as it is: only those that call through it get our value.
+// Leaves the GLOB_DAT slot as it is: only code that calls through it gets the new value.
 static bool reaim(const struct sosc_candidate *at, uint64_t value)
 {
 	uint64_t shadow = sosc_shadow_cell(at->image, at->addr);
@@ -177,9 +178,9 @@ static bool store_slot(const struct sosc_candidate *at, uint64_t value)
 	return sosc_change_word(at->image, at->addr, value);
 }
 
-// In a program that is not position independent a function's address may be the
-// program's own stub: what the symbol of the stub's slot has for a value, although
-// it is undefined.
+// In a program that is not position independent, the address of a function may be the program's own
+// stub (a canonical PLT entry). Then the symbol of the stub's slot is undefined, and yet its value
+// is the stub's address.
 enum { CANONICAL_MAX = 16384 };
 static struct {
 	uint64_t addr;
@@ -201,8 +202,8 @@ static void note_canonical(const struct sosc_candidate *at, uint32_t index)
 }
 
 /**
- * Other slots hold such a stub: calls through them would be counted twice. A way
- * round, if @value is one and its slot is hooked, else 0.
+ * Return an address that bypasses such a stub, if @value is one and its slot is hooked, else 0.
+ * Other slots may hold the stub's address, and calls through them would be counted twice.
  */
 uint64_t sosc_past_canonical(uint64_t value)
 {
@@ -221,8 +222,8 @@ uint64_t sosc_past_canonical(uint64_t value)
 	return 0;
 }
 
-// Where a hook's calls go at first, and the cell that the loader is to bind. A
-// guard stands behind the hook: it sees the call last.
+// Returns where calls go after the hook, and sets @bind to the cell where the loader stores the
+// address. A guard comes after the hook, so it sees the call last.
 static uint64_t original_of(const struct sosc_candidate *at, uint64_t **bind)
 {
 	uint64_t original = at->value;
@@ -264,7 +265,8 @@ static uint64_t handler_of(const struct sosc_chosen *chosen, bool entry_only)
 				     (uint64_t)sosc_h_layer;
 }
 
-// The cell of one instrument, whose calls go to @original; where calls of it go.
+// Sets up the cell of one instrument, whose calls go on to @original. Returns the address that
+// leads to the cell.
 static uint64_t set_cell(const struct sosc_candidate *at, const struct sosc_place *place,
 			 uint64_t original)
 {
@@ -303,7 +305,7 @@ static enum sosc_slot_refusal aim(const struct sosc_candidate *at, uint64_t *bin
 	return SOSC_REFUSED_TEXT;
 }
 
-// The records' last words, when it is known what has become of the slot.
+// Completes the record when it is known whether the slot could be hooked.
 static void finish_record(const struct sosc_candidate *at, const struct sosc_place *place,
 			  enum sosc_slot_refusal refusal)
 {
@@ -317,8 +319,8 @@ static void finish_record(const struct sosc_candidate *at, const struct sosc_pla
 	__atomic_store_n(&slot->ready, 1, __ATOMIC_RELEASE);
 }
 
-// The entry trampoline for all words that hold the function's address, so that who compares two
-// of them still finds them equal. It does what that of @place does.
+// Returns the entry trampoline that is shared by all words that hold the function's address, so
+// that two of them still compare equal. It does the same as the trampoline of @place.
 static uint64_t shared_entry(const struct sosc_candidate *at, const struct sosc_place *place)
 {
 	uint32_t cell = sosc_cell_of(at->value, SHARED_CELL);
@@ -334,7 +336,7 @@ static uint64_t shared_entry(const struct sosc_candidate *at, const struct sosc_
 	return sosc_entry_of(cell);
 }
 
-/** Lead the slot's calls through the cells of all that have chosen it. */
+/** Lead the slot's calls through the cells of all instruments that have chosen it. */
 void sosc_slot_hook(struct sosc_candidate *at)
 {
 	struct sosc_place places[SOSC_PLANS];
@@ -374,7 +376,7 @@ void sosc_slot_hook(struct sosc_candidate *at)
 		finish_record(at, &places[i], refusal);
 }
 
-// A guard without a hook in front of it.
+// Sets up a guard without a hook before it.
 void sosc_slot_guard(const struct sosc_candidate *at)
 {
 	uint64_t original, *bind = NULL;
@@ -385,7 +387,7 @@ void sosc_slot_guard(const struct sosc_candidate *at)
 	(void)store_slot(at, original);
 }
 
-/** Another session: nothing is hooked; slots that come again keep their cells. */
+/** Another session begins with nothing hooked. Slots that are hooked again keep their cells. */
 void sosc_slots_again(void)
 {
 	canonical_count = 0;

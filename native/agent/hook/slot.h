@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * A slot that is being hooked, and what has become of it.
- */
+/** A slot that is being hooked. */
 #ifndef SOSC_SLOT_H
 #define SOSC_SLOT_H
 
@@ -14,21 +12,22 @@ struct sosc_scan;
 struct sosc_scanned;
 
 struct sosc_candidate {
-	struct sosc_loaded *image; // where it lies
-	struct sosc_loaded *caller; // whose calls go through it: that one, or an interpreter
-	const Elf64_Rela *rela; // METHOD: none
+	struct sosc_loaded *image; // the image that contains it
+	// the image whose calls go through it: the same one, or an interpreter
+	struct sosc_loaded *caller;
+	const Elf64_Rela *rela; // NULL for METHOD
 	const char *symbol;
 	const char *version;
 	struct sosc_loaded *callee;
 	struct sosc_choice choice;
-	uint64_t addr; // of the cell the loader fills in
-	uint64_t value; // what it holds
-	uint64_t index; // in DT_JMPREL
+	uint64_t addr; // the slot, which the loader fills in
+	uint64_t value; // value of the slot
+	uint64_t index; // index in DT_JMPREL
 	enum sosc_lazy_way lazy;
 	enum sosc_slot_kind kind;
-	const struct sosc_scan *scan; // PLT_GOT, CALL_SITES: where its uses are
+	const struct sosc_scan *scan; // PLT_GOT, CALL_SITES: has the uses of the slot
 	struct sosc_scanned *uses;
-	bool shared; // it gets what all words get that hold the function's address
+	bool shared; // it gets the address that all words with the function's address get
 };
 
 void sosc_slots_begin(struct sosc_loaded *image);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process that runs already is hooked in turns of some milliseconds, and goes on in
-// between: soscope stops it again and again, where the loader is idle. Images that come
-// meanwhile are hooked by the thread that loads them, as ever.
+// A running process is hooked in turns of some milliseconds, and runs on in between: soscope stops
+// it repeatedly while the loader is idle. Images that are loaded meanwhile are hooked as usual by
+// the thread that loads them.
 
 #include "hook/turns.h"
 #include "base/clock.h"
@@ -11,9 +11,9 @@
 #include "image/changes.h"
 #include "image/image.h"
 
-static struct sosc_hooking work; // of the image that a turn has ended in
+static struct sosc_hooking work; // the image in which the last turn ended
 
-/** Another session begins; the last one's turns may not have come to their end. */
+/** Another session begins. The turns of the last one may not have been completed. */
 void sosc_turns_begin(void)
 {
 	sosc_hook_forget(&work);
@@ -21,7 +21,7 @@ void sosc_turns_begin(void)
 	sosc_methods_again();
 }
 
-/** Take note of how many images are to be hooked in turns. */
+/** Update the number of images that are still to be hooked in turns. */
 void sosc_turns_count(void)
 {
 	uint64_t left = 0;
@@ -32,7 +32,7 @@ void sosc_turns_count(void)
 }
 
 /**
- * Whether an image that comes now has to wait for its turn, too: its slots may lead to
+ * Return whether an image that is loaded now has to wait for its turn, too: its slots may lead to
  * stubs of a program that is not hooked yet (see sosc_past_canonical).
  */
 bool sosc_turns_hold(void)
@@ -42,15 +42,15 @@ bool sosc_turns_hold(void)
 	return program->map && (program->waits || work.image == program);
 }
 
-/** @image is gone. */
+/** @image was unloaded. */
 void sosc_turns_forget(const struct sosc_loaded *image)
 {
 	if (work.image == image)
 		sosc_hook_forget(&work);
 }
 
-// A soscope that was killed may have left its turns to a child, and another one have
-// taken us out: nothing is to be hooked any more.
+// Hooks nothing more. A soscope that was killed may have left its turns to its child, and another
+// soscope may have taken the agent out.
 static void give_up(void)
 {
 	sosc_hook_forget(&work);
@@ -83,8 +83,9 @@ static void take_turn(uint64_t until)
 }
 
 /**
- * Hook for @ns what was there at a start with SOSC_START_TURNS. Called as
- * soscope_agent_start is. Return: how many images are left; sosc_inside.waiting says so, too.
+ * Hook for @ns the images that were loaded at a start with SOSC_START_TURNS. Called in the same way
+ * as soscope_agent_start. Return the number of images that are left, also stored in
+ * sosc_inside.waiting.
  */
 __attribute__((visibility("default"))) long soscope_agent_hook(uint64_t ns)
 {

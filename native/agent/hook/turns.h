@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Hooking a process that runs already, some milliseconds at a time.
- */
+/** Hooking a running process, some milliseconds at a time. */
 #ifndef SOSC_TURNS_H
 #define SOSC_TURNS_H
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unwinders find the trampolines' rule because the agent answers for itself:
-// every image's slots for _dl_find_object (glibc 2.35) and dl_iterate_phdr lead
-// here. That reaches static unwinders too, and needs no lock, no memory and no
-// call into the target.
+// Unwinders find the trampolines' unwind rule because the agent answers for its own code: in every
+// image, the slots of _dl_find_object (glibc 2.35) and dl_iterate_phdr lead to this file. That
+// works for static unwinders, too, and needs no lock, no memory and no call into the target.
 
 #include "hook/unwind.h"
 #include "base/arch.h"
@@ -44,13 +43,13 @@ static int find_object(void *pc, struct find_object *result)
 	return 0;
 }
 
-struct first { // what a callback gets that is to see us alone
+struct first { // argument of a callback that is to see only the agent
 	sosc_iterate_callback *callback;
 	void *data;
 	int result;
 };
 
-// Under the loader's lock, which the callback's own data may rely on.
+// Runs under the loader's lock, on which the callback's own data may rely.
 static int first_callback(struct dl_phdr_info *info, size_t size, void *data)
 {
 	struct first *first = data;
@@ -69,7 +68,7 @@ static int first_callback(struct dl_phdr_info *info, size_t size, void *data)
 	return 1;
 }
 
-/** What @callback says to our own headers. */
+/** Call @callback with the agent's own headers. Return its result. */
 int sosc_iterate_first(sosc_iterate_callback *callback, void *data, sosc_iterate *original)
 {
 	struct first first = {.callback = callback, .data = data};
@@ -92,7 +91,8 @@ static int tee_callback(struct dl_phdr_info *info, size_t size, void *data)
 	return tee->callback(info, size, tee->data);
 }
 
-// In the program's own namespace: we come last, the program itself is expected first.
+// In the program's own namespace: the agent comes last, because callers expect the program itself
+// first.
 static int iterate(sosc_iterate_callback *callback, void *data)
 {
 	struct tee tee = {.callback = callback, .data = data};
@@ -103,9 +103,9 @@ static int iterate(sosc_iterate_callback *callback, void *data)
 	return sosc_iterate_first(callback, data, iterate_original);
 }
 
-// Whether somebody throws exceptions with nongnu.org's libunwind. To have a frame go on in a
-// handler it writes into the place of its caller's return address, and takes the rule of a
-// trampoline, which gives a value, for such a place.
+// Returns whether some image throws exceptions with nongnu.org's libunwind. To continue a frame in
+// a handler, that unwinder writes to the place of the caller's return address. The rule of a
+// trampoline gives a value, which libunwind would take for such a place.
 static bool writes_return_addresses(void)
 {
 	const char raise[] = "_Unwind_RaiseException", only_there[] = "_U_dyn_register";
@@ -163,15 +163,15 @@ static void answer(struct sosc_loaded *image, const char *name, uint64_t with)
 							(uint32_t)ELF64_R_SYM(rela[i].r_info)),
 				       name))
 				continue;
-			if (*(uint64_t *)addr) // a weak reference may have stayed unbound
+			if (*(uint64_t *)addr) // a weak reference may be unbound
 				(void)sosc_change_word(image, addr, with);
 		}
 	}
 }
 
-// The C library shows its callers the images of their own namespace, and tells it by
-// the return address: there the call has to go on as the caller's own, so that we come
-// first. 0 where there is no way.
+// Returns what replaces dl_iterate_phdr in namespace @ns, 0 if nothing can. The C library shows its
+// callers the images of their own namespace, which it finds by the return address. So in other
+// namespaces the call has to go on as the caller's own call, and the agent comes first.
 static uint64_t iterate_of(uint32_t ns)
 {
 	static uint32_t cells[SOSC_NAMESPACES];
@@ -194,16 +194,16 @@ static uint64_t iterate_of(uint32_t ns)
 }
 
 /**
- * Answer for the trampolines in @image, whose slots are writable now. An object
- * that asks dl_iterate_phdr for its own purposes would see one image too many:
- * left alone if its unwinder is another's.
+ * Answer for the trampolines in @image, whose slots are writable now. dl_iterate_phdr is hooked
+ * only if the image contains its own unwinder. An image that calls it for other purposes would see
+ * one image too many.
  */
 void sosc_unwind_hook(struct sosc_loaded *image)
 {
 	uint64_t with = iterate_of(image->ns);
 
 	if (!sosc_session->plans)
-		return; // no call goes through the agent
+		return; // no calls go through trampolines
 	sosc_unwinder_learn(image);
 	if (find_original)
 		answer(image, "_dl_find_object", (uint64_t)find_object);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Answers for unwinders that ask whose code the trampolines are.
- */
+/** Answers to unwinders that look up the trampolines' code. */
 #ifndef SOSC_UNWIND_H
 #define SOSC_UNWIND_H
 
