@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stacks of calls that TRACE records. What a thread knows of its stack is kept by its index, and
-// wiped in a forked child.
+// The stacks of calls that TRACE records. What a thread knows of its stack is kept by the thread's
+// index, and wiped in a forked child.
 
 #include "stack/callstack.h"
 #include "base/clock.h"
@@ -14,23 +14,24 @@
 #include "thread/thread.h"
 
 enum {
-	NEAR = 1 << 16, // bytes of stack that an interpreter takes at most to answer
-	LONG = 2048, // ticks: what takes longer is told as time of ours
+	NEAR = 1 << 16, // most bytes of stack that an interpreter uses while it answers
+	LONG = 2048, // ticks: a walk that takes longer is recorded as time of the agent
 };
 
 struct caller { // what is known of a thread
-	uint32_t tid; // whose it is
+	uint32_t tid; // id of the thread
 	uint32_t reserved;
-	uint64_t sp; // an interpreter is asked at a call whose return address lies here; else 0
-	uint64_t ret; // that address
+	// address of the return address of the call for which an interpreter is being asked; else 0
+	uint64_t sp;
+	uint64_t ret; // the return address there
 	struct sosc_view view;
 };
 
 static struct caller *callers; // by the index of a struct sosc_thread
-// What is put back, by the same index: signals may have a stack with little room. A child that is
-// forked meanwhile has it, too.
+// Saved registers, by the same index, because signal handlers may run on a small stack. A child
+// that is forked meanwhile has them, too.
 static uint8_t (*states)[SOSC_ALL_STATE];
-static bool all_state; // see sosc_state_keep
+static bool all_state; // whether to use XSAVE, see sosc_state_keep
 
 static void *map_for(void *place, uint64_t size)
 {
@@ -72,8 +73,9 @@ static struct caller *caller_of(const struct sosc_thread *thread)
 	return caller;
 }
 
-// Whether an interpreter that is being asked makes this call. A handler may have left the question
-// by siglongjmp: then something else stands there by now.
+// Returns whether this call is made by an interpreter that is being asked for its frames. A signal
+// handler may have left the interpreter by siglongjmp: then the stack has something else there by
+// now.
 static bool is_asked(const struct caller *caller, const struct sosc_thread *thread, uint64_t sp)
 {
 	uint64_t ret;
@@ -82,9 +84,9 @@ static bool is_asked(const struct caller *caller, const struct sosc_thread *thre
 	       sosc_view_read(&caller->view, thread, caller->sp, &ret) && ret == caller->ret;
 }
 
-// Whether this call has interrupted one for which an interpreter is being asked. If a handler has
-// left that one by siglongjmp, something else stands there by now, or this call's own return
-// address.
+// Returns whether this call has interrupted a call for which an interpreter is being asked. If a
+// signal handler has left that call by siglongjmp, the stack has something else there by now, or
+// this call's own return address.
 static bool is_asking(const struct caller *caller, const struct sosc_thread *thread, uint64_t sp)
 {
 	uint64_t ret;
@@ -93,7 +95,7 @@ static bool is_asking(const struct caller *caller, const struct sosc_thread *thr
 	       sosc_view_read(&caller->view, thread, caller->sp, &ret) && ret == caller->ret;
 }
 
-// An interpreter's functions answer: what they change is put back.
+// Asks the interpreter by calling its functions. Registers and errno that they change are restored.
 static __attribute__((noinline)) uint32_t ask(struct caller *caller,
 					      const struct sosc_stack_call *call)
 {
@@ -114,8 +116,8 @@ static __attribute__((noinline)) uint32_t ask(struct caller *caller,
 }
 
 /**
- * The stack of a call, 0: it is not known. False: no call of the program's, but of an interpreter
- * that is being asked for its frames.
+ * Find the number of a call's stack; 0: unknown. Return false if the program does not make this
+ * call, but an interpreter that is being asked for its frames.
  */
 bool sosc_call_stack(struct sosc_thread *thread, const struct sosc_regs *regs, uint64_t fp,
 		     uint32_t *number)

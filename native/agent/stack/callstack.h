@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * The stacks of calls that TRACE records, where they are wanted (SOSC_PLAN_STACKS).
- */
+/** The stacks of calls that TRACE records, if the session wants them (SOSC_PLAN_STACKS). */
 #ifndef SOSC_CALLSTACK_H
 #define SOSC_CALLSTACK_H
 
@@ -16,7 +14,7 @@ bool sosc_call_stack(struct sosc_thread *thread, const struct sosc_regs *regs, u
 		     uint32_t *number);
 
 // code_x86_64_state.c
-enum { SOSC_ALL_STATE = 2752 }; // bytes of all registers that arguments can be in, at 64
+enum { SOSC_ALL_STATE = 2752 }; // bytes of all registers that can hold arguments, aligned to 64
 void sosc_state_keep(uint8_t to[SOSC_ALL_STATE], bool all);
 void sosc_state_put_back(const uint8_t from[SOSC_ALL_STATE], bool all);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is kept of frames that were read by system calls. A thread shares the place with others whose
-// ids are like its own: a place is one thread's at a time, and a handler that has interrupted its own
-// thread there goes on without it.
+// Kept copies of frames that were read by system calls. Threads with similar ids share the places
+// for them. A place belongs to one thread at a time. A signal handler that has interrupted its own
+// thread there goes on without a place.
 
 #include "stack/chain.h"
 #include "base/memory.h"
@@ -9,9 +9,9 @@
 
 enum {
 	CHAINS = 256,
-	TRIED = 8, // places that are looked at for one that is free
-	APART = 37, // places between them: threads that begin together have ids side by side
-	NEAR = 1024, // bytes that are read along with what is read anyway
+	TRIED = 8, // number of places to try
+	APART = 37, // distance between them: threads that start together have consecutive ids
+	NEAR = 1024, // words that lie at most this many bytes from a part are read with the part
 };
 
 static struct sosc_chain *chains;
@@ -26,17 +26,20 @@ bool sosc_chains_init(void)
 	return chains;
 }
 
-/** This is a forked child: nobody leaves what another thread has taken. */
+/** This is a forked child: places that other threads had taken will never be freed. */
 void sosc_chains_forked(void)
 {
 	for (uint32_t i = 0; chains && i < CHAINS; i++)
-		if (chains[i].busy) { // or nothing was written there
+		if (chains[i].busy) { // else nothing was being written there
 			chains[i].tid = 0;
 			chains[i].busy = 0;
 		}
 }
 
-/** A place for a thread's frames, which nobody else takes meanwhile; NULL: they are taken. */
+/**
+ * Take a place for a thread's frames, which no other code takes meanwhile. Return NULL if all are
+ * taken.
+ */
 struct sosc_chain *sosc_chain_take(uint32_t tid)
 {
 	for (uint32_t i = 0; chains && i < TRIED; i++) {
@@ -54,7 +57,7 @@ void sosc_chain_leave(struct sosc_chain *chain)
 		__atomic_store_n(&chain->busy, 0, __ATOMIC_RELEASE);
 }
 
-/** Read parts of memory, @size bytes in all, one behind the other; whether all of them are there. */
+/** Read parts of memory, @size bytes in all, into one buffer. Return whether all could be read. */
 bool sosc_parts_read(uint32_t tid, void *to, const struct sosc_chain_part *parts, uint32_t count,
 		     uint64_t size)
 {
@@ -64,8 +67,8 @@ bool sosc_parts_read(uint32_t tid, void *to, const struct sosc_chain_part *parts
 	       (long)size;
 }
 
-// Whether a word lies so near to a part that both are read at once. No part goes on in another page,
-// which may be gone.
+// Returns whether a word is near enough to a part to be read together with it. A part never extends
+// into another page, which may be unmapped.
 static bool is_near(const struct sosc_chain_part *part, uint64_t at)
 {
 	uint64_t end = part->at + part->size, page = ~(uint64_t)(SOSC_PAGE - 1);
@@ -74,7 +77,8 @@ static bool is_near(const struct sosc_chain_part *part, uint64_t at)
 	       (at >= part->at ? at < end + NEAR : part->at - at < NEAR);
 }
 
-// The one of the last two parts that a word lies near to: frames and what they point to take turns.
+// Returns the part, among the last two, that the word is near to. Two are tried because frames
+// alternate with the objects that they point to.
 static struct sosc_chain_part *part_near(struct sosc_chain *chain, uint64_t at)
 {
 	for (uint32_t i = chain->parts; i > 0 && i + 2 > chain->parts; i--)
@@ -83,7 +87,7 @@ static struct sosc_chain_part *part_near(struct sosc_chain *chain, uint64_t at)
 	return NULL;
 }
 
-// In which parts of memory the words lie; false: there are too many of them.
+// Groups the words into parts of memory. Returns false if there are too many parts.
 static bool find_parts(struct sosc_chain *chain)
 {
 	chain->parts = 0;
@@ -112,7 +116,7 @@ static void find_places(struct sosc_chain *chain)
 {
 	for (uint32_t i = 0; i < chain->words; i++) {
 		const struct sosc_chain_part *part = chain->part;
-		uint64_t at = chain->word[i].at, copied = 0; // bytes of the parts in front
+		uint64_t at = chain->word[i].at, copied = 0; // bytes of the parts before
 
 		while (at < part->at || at + 8 > part->at + part->size)
 			copied += part++->size;
@@ -131,7 +135,7 @@ static bool has_words(const struct sosc_chain *chain)
 	return !other;
 }
 
-/** Whether the frames that are kept there are still the thread's. */
+/** Return whether the kept frames are still the thread's present frames. */
 bool sosc_chain_is_same(struct sosc_chain *chain, uint32_t tid, const struct sosc_chain_time *time)
 {
 	return chain->tid == tid && chain->time.state == time->state &&
@@ -140,7 +144,7 @@ bool sosc_chain_is_same(struct sosc_chain *chain, uint32_t tid, const struct sos
 	       has_words(chain);
 }
 
-/** Keep frames that the words have led to. */
+/** Keep frames, with the words by which they were found. */
 void sosc_chain_keep(struct sosc_chain *chain, uint32_t tid, const struct sosc_chain_time *time,
 		     const uint64_t *frames, uint32_t count)
 {
@@ -154,8 +158,9 @@ void sosc_chain_keep(struct sosc_chain *chain, uint32_t tid, const struct sosc_c
 }
 
 /**
- * Where a copy of @size bytes at @addr is; 0: they cannot be read. If the window has them not yet, it
- * gets what lies from @low to @high, which is no more than its room.
+ * Return the address of a copy of @size bytes at @addr, or 0 if they cannot be read. If the window
+ * does not contain them, it is filled with the bytes from @low to @high, for which it must have
+ * room.
  */
 uint64_t sosc_window_at(struct sosc_window *window, uint32_t tid, uint64_t addr, uint64_t size,
 			uint64_t low, uint64_t high)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * The frames of a thread that has let go of an interpreter's lock, as they were when they were read
- * last, with the words that have led to them. One system call tells whether all of these are the same.
+ * The frames of a thread that has released an interpreter's lock, as they were read last, with the
+ * words by which they were found. One system call tells whether all these words are the same.
  */
 #ifndef SOSC_CHAIN_H
 #define SOSC_CHAIN_H
@@ -13,36 +13,39 @@
 
 enum {
 	CHAIN_WORDS = 800,
-	CHAIN_PARTS = 32, // of memory
+	CHAIN_PARTS = 32, // parts of memory
 	CHAIN_BYTES = 12288,
 };
 
-struct sosc_chain_time { // what makes frames others, whatever their words are
-	uint64_t state; // the thread's
+// if any of this changes, the frames are different whatever their words are
+struct sosc_chain_time {
+	uint64_t state; // address of the thread's state
 	uint32_t session;
-	uint32_t ends; // counts what lets code end: other code may have its address then
+	// counts events after which code objects may have ended, and other code may have their
+	// addresses
+	uint32_t ends;
 };
 
 struct sosc_chain {
-	uint32_t busy; // somebody reads it, makes it, or was left in the middle
-	uint32_t tid; // whose it is; 0: nobody's
+	uint32_t busy; // in use, or abandoned by interrupted code
+	uint32_t tid; // the thread's id; 0: empty
 	struct sosc_chain_time time;
 	uint32_t words, parts, count;
 	struct {
-		uint64_t at; // its address; of a chain that is kept: its place in `copy`
+		uint64_t at; // its address; in a finished chain its offset in `copy`
 		uint64_t value;
 	} word[CHAIN_WORDS];
-	struct sosc_chain_part { // of memory, which is read at once
+	struct sosc_chain_part { // memory that is read together
 		uint64_t at, size;
 	} part[CHAIN_PARTS];
-	uint64_t size; // of all parts
+	uint64_t size; // bytes of all parts
 	uint64_t frames[SOSC_BLOCK_FRAMES];
 	uint8_t copy[CHAIN_BYTES];
 };
 
 struct sosc_window { // a copy of memory
-	uint64_t low, high; // its addresses
-	uint8_t *copy; // of `room` bytes
+	uint64_t low, high; // addresses of the original
+	uint8_t *copy; // has `room` bytes
 	uint64_t room;
 };
 
@@ -58,14 +61,14 @@ void sosc_chain_keep(struct sosc_chain *chain, uint32_t tid, const struct sosc_c
 uint64_t sosc_window_at(struct sosc_window *window, uint32_t tid, uint64_t addr, uint64_t size,
 			uint64_t low, uint64_t high);
 
-/** A new one begins, or what it has so far is none. */
+/** Begin a new chain, or discard the present one. */
 static inline void sosc_chain_begin(struct sosc_chain *chain)
 {
 	chain->tid = 0;
 	chain->words = 0;
 }
 
-/** A word has led on. */
+/** Note a word that has led to the next. */
 static inline void sosc_chain_note(struct sosc_chain *chain, uint64_t at, uint64_t value)
 {
 	if (!chain)
@@ -74,10 +77,10 @@ static inline void sosc_chain_note(struct sosc_chain *chain, uint64_t at, uint64
 		chain->word[chain->words].at = at;
 		chain->word[chain->words].value = value;
 	}
-	chain->words++; // or there are too many to keep
+	chain->words++; // else there are too many words to keep
 }
 
-/** It is not to be kept. */
+/** Mark the chain as one that must not be kept. */
 static inline void sosc_chain_spoil(struct sosc_chain *chain)
 {
 	if (chain)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What code looks like where a return address leads.
+// What the code around a return address looks like.
 
 #include "base/arch.h"
 #include "stack/unwindrules.h"
 
 /**
- * Whether an instruction that calls ends at @code (Intel SDM 2, CALL): by a displacement, or by a
- * register or word, which takes 2, 3, 4, 6 or 7 bytes.
+ * Return whether a call instruction ends at @code (Intel SDM 2, CALL): a direct call, or an
+ * indirect call of 2, 3, 4, 6 or 7 bytes.
  */
 bool sosc_is_behind_call(const uint8_t *code)
 {
@@ -24,8 +24,8 @@ bool sosc_is_behind_call(const uint8_t *code)
 }
 
 /**
- * Whether a signal handler returns to @code, which calls rt_sigreturn(2). glibc has an unwind table
- * for it, musl has none.
+ * Return whether a signal handler returns to @code, which calls rt_sigreturn(2). glibc has an
+ * unwind table for this code, musl has none.
  */
 bool sosc_returns_from_signal(const uint8_t *code)
 {
@@ -36,9 +36,9 @@ bool sosc_returns_from_signal(const uint8_t *code)
 }
 
 /**
- * Whether an expression is the one that link editors give the stubs of .plt: the CFA is 8 bytes
- * from the stack pointer, and one word more from some instruction of each stub on. Then @bytes is
- * that of the stub's instruction at @addr.
+ * Return whether an expression is the one that linkers give to the stubs of .plt: the CFA is 8
+ * bytes above the stack pointer, and 16 bytes from a certain instruction of each stub on. Then
+ * @bytes is the distance at the instruction at @addr.
  */
 bool sosc_is_plt_rule(const uint8_t *shape, uint64_t size, uint64_t addr, int64_t *bytes)
 {

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registers that this code does not use, kept while an interpreter is asked: its functions may
-// change what the function called has for arguments (psABI, 3.2.3; SDM 1, 13 "XSAVE").
+// Saving the vector registers while an interpreter is asked. Its functions may change registers
+// that hold arguments of the called function (psABI, 3.2.3; SDM 1, 13 "XSAVE").
 
 #include "stack/callstack.h"
 
-// x87, SSE, AVX, AVX-512: in 2,688 bytes at most
+// x87, SSE, AVX, AVX-512: at most 2,688 bytes
 #define PARTS 0xe7
 
 enum { HEADER = SOSC_STATE, HEADER_SIZE = 64 };
 
-/** Keep them; @all: the processor has XSAVE, and so perhaps more than FXSAVE knows. */
+/**
+ * Save the registers. @all: the processor has XSAVE, so there may be registers that FXSAVE does not
+ * save.
+ */
 void sosc_state_keep(uint8_t to[SOSC_ALL_STATE], bool all)
 {
 	if (!all) {
@@ -23,7 +26,7 @@ void sosc_state_keep(uint8_t to[SOSC_ALL_STATE], bool all)
 			 : "memory");
 }
 
-/** They are what they were. */
+/** Restore the registers. */
 void sosc_state_put_back(const uint8_t from[SOSC_ALL_STATE], bool all)
 {
 	if (all)

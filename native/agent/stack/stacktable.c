@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stacks of calls, each of them once, in memory that all processes of the control block share.
+// Call stacks, each stored once, in memory that all processes of the control block share.
 //
-// A stack is written before a bucket leads to it, and never changes: whoever finds it can read
-// it, without a lock, in a signal handler, and from outside when its writer has been killed. Two
-// threads may write the same one at once: then the room of one is wasted.
+// A stack is written before a bucket refers to it, and never changes. So whoever finds it can read
+// it without a lock: in a signal handler, and from outside even if its writer has been killed. If
+// two threads write the same stack at the same time, the room of one is wasted.
 
 #include "image/image.h"
 #include "stack/chain.h"
@@ -13,16 +13,16 @@
 
 enum {
 	PROBES = 64
-}; // buckets in which a stack may be: a table that is nearly full is not searched
+}; // buckets to search for a stack, so that a nearly full table is not searched for long
 
 static struct sosc_blocks nowhere, *table = NULL;
-static const struct sosc_blocks *given; // what soscope has said
+static const struct sosc_blocks *given; // soscope's part of the plan
 static uint64_t *buckets, *words;
-static uint32_t shift; // of a hash, to the number of a bucket
+static uint32_t shift; // shifts a hash to the number of its bucket
 static uint64_t mask, room;
 bool sosc_stacks_kept;
 
-/** An image is there that may be an interpreter. */
+/** An image was loaded that may contain an interpreter. */
 void sosc_stacks_look(const struct sosc_loaded *image)
 {
 	for (uint32_t i = 0; i < SOSC_LANGUAGE_KINDS; i++)
@@ -38,14 +38,16 @@ void sosc_stacks_forked(void)
 		sosc_languages[i].forked();
 }
 
-/** An image has gone. */
+/** An image was unloaded. */
 void sosc_stacks_forget(const struct sosc_loaded *image)
 {
 	for (uint32_t i = 0; i < SOSC_LANGUAGE_KINDS; i++)
 		sosc_languages[i].forget(image);
 }
 
-/** How many return addresses a stack has at most, and how many frames of an interpreter. */
+/**
+ * Return how many return addresses a stack has at most, and also how many frames of an interpreter.
+ */
 uint32_t sosc_stacks_most(void)
 {
 	uint32_t frames = given ? given->frames : 0;
@@ -54,8 +56,8 @@ uint32_t sosc_stacks_most(void)
 }
 
 /**
- * A session begins, in which the instrument keeps stacks: what soscope says of them, and in @own
- * the memory for them.
+ * A session begins, and the instrument keeps stacks. Return what soscope has given for them, and in
+ * @own the memory for them.
  */
 const struct sosc_blocks *sosc_stacks_start(enum sosc_instrument_kind kind,
 					    struct sosc_blocks **own)
@@ -77,7 +79,7 @@ const struct sosc_blocks *sosc_stacks_start(enum sosc_instrument_kind kind,
 	shift = 64 - given->bits;
 	mask = (1ull << given->bits) - 1;
 	room = given->words;
-	sosc_rules_forget(); // and with them what was walked: numbers are others now
+	sosc_rules_forget(); // also forgets kept walks: the numbers of stacks are different now
 	return given;
 }
 
@@ -93,7 +95,7 @@ static bool is_at(uint32_t number, const uint64_t *frames, uint32_t count, uint6
 	return true;
 }
 
-// Room for a head and @count words behind it, 0: there is none.
+// Returns room for a head and @count words, 0: there is none.
 static uint64_t take(uint64_t count)
 {
 	uint64_t at = __atomic_fetch_add(&table->words_used, count + 1, __ATOMIC_RELAXED);
@@ -117,8 +119,8 @@ static uint32_t write(const uint64_t *frames, uint32_t count, uint64_t head)
 }
 
 /**
- * The number of a copy of @code, which frames of Python 3.@minor name, or of Ruby (SOSC_CODE_RUBY);
- * 0: there is no room for it. Nobody looks for an earlier one.
+ * Store a copy of @code, to which frames of Python 3.@minor, or of Ruby (SOSC_CODE_RUBY), refer by
+ * the returned number. Return 0 if there is no room. This does not search for an earlier copy.
  */
 uint32_t sosc_stack_code(const struct sosc_code *code, uint32_t minor)
 {
@@ -135,7 +137,7 @@ uint32_t sosc_stack_code(const struct sosc_code *code, uint32_t minor)
 	return (uint32_t)at;
 }
 
-/** What lies at the number of a copy; NULL: there is none. */
+/** Return the copy with this number, or NULL. */
 const struct sosc_code *sosc_stack_code_at(uint32_t number)
 {
 	const struct sosc_code *code;
@@ -150,8 +152,8 @@ const struct sosc_code *sosc_stack_code_at(uint32_t number)
 }
 
 /**
- * The number of a stack: @count return addresses with the innermost first, @head without their
- * count. 0: there is no room for another one, which is counted.
+ * Return the number of a stack of @count return addresses, the innermost first. @head lacks their
+ * count. Return 0 if there is no room for another stack, and count that.
  */
 uint32_t sosc_stack_of(const uint64_t *frames, uint32_t count, uint64_t head, uint64_t hash)
 {
@@ -179,7 +181,7 @@ uint32_t sosc_stack_of(const uint64_t *frames, uint32_t count, uint64_t head, ui
 			return (uint32_t)seen;
 	}
 	if (mine)
-		return mine; // no bucket leads there: it is written once more the next time
+		return mine; // no bucket is free: the stack is written again the next time
 	__atomic_fetch_add(&table->stacks_lost, 1, __ATOMIC_RELAXED);
 	return 0;
 }

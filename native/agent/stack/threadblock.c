@@ -1,27 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the C library knows of a thread, read without its help: the thread may be another one than the
-// one that asks, and over and gone by now.
+// What the C library stores about a thread, read without its help: the thread may be another one
+// than the caller, and may have ended.
 
 #include "stack/threadblock.h"
 #include "base/memory.h"
 
 enum {
-	DESCRIPTOR = 2560, // bytes of the struct
-	ABOVE = 65536, // bytes of a stack's block that may lie above it
+	DESCRIPTOR = 2560, // bytes of the descriptor that are searched
+	ABOVE = 65536, // most bytes of a stack's block that may lie above the descriptor
 	USER_BITS = 47,
-	START = 64, // bytes at a stack's end in which musl has what a thread begins with
+	START = 64, // bytes at a stack's end where musl stores the start arguments of the thread
 };
 
-static uint32_t offset; // of a stack's address in the descriptor, in words; 0: not known yet
+// offset of the stack's address in the descriptor, in words; 0: not known yet
+static uint32_t offset;
 
-/** How far from a thread pointer the words are that say where the stack is; 0: not known yet. */
+/**
+ * Return the offset from a thread pointer of the words that describe the stack; 0: not known yet.
+ */
 uint32_t sosc_thread_block_at(void)
 {
 	return __atomic_load_n(&offset, __ATOMIC_RELAXED) * 8;
 }
 
-// Whether these words of the descriptor at @thread name the block that it is in: its address and
-// size; then the size of the guard, twice (glibc), or the stack's own end in it and size (musl).
+// Returns whether these words of the descriptor at @thread describe the block that contains it:
+// address and size, then either the size of the guard, twice (glibc), or the end of the stack in
+// the block, and its size (musl).
 static bool is_block(const uint64_t words[SOSC_BLOCK_WORDS], uint64_t thread)
 {
 	uint64_t addr = words[0], size = words[1], third = words[2];
@@ -33,7 +37,7 @@ static bool is_block(const uint64_t words[SOSC_BLOCK_WORDS], uint64_t thread)
 	return (is_guard || third - addr <= size) && words[3] < size;
 }
 
-// How many words of a descriptor lie in front of the words of the block, 0: not found.
+// Returns the offset of the words that describe the block, in words, 0: not found.
 static __attribute__((noinline)) uint32_t find(uint32_t tid, uint64_t thread)
 {
 	uint64_t words[DESCRIPTOR / 8];
@@ -46,8 +50,8 @@ static __attribute__((noinline)) uint32_t find(uint32_t tid, uint64_t thread)
 }
 
 /**
- * Where the block of @thread is. @tid: the thread that asks, 0: its words are there for certain, and
- * it is known where.
+ * Find the block of @thread. @tid is the id of the calling thread. @tid is 0 if the words can
+ * certainly be read and their offset is known.
  */
 bool sosc_thread_block(uint32_t tid, uint64_t thread, struct sosc_thread_block *block)
 {
@@ -81,7 +85,10 @@ static bool mentions(uint32_t tid, uint64_t from, uint64_t size, uint64_t word)
 	return false;
 }
 
-/** Whether @thread was made with this argument for its function, which no other one has. */
+/**
+ * Return whether @thread was created with this argument for its function, which no other thread
+ * has.
+ */
 bool sosc_thread_is_given(uint32_t tid, uint64_t thread, const struct sosc_thread_block *block,
 			  uint64_t arg)
 {

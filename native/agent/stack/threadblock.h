@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * The C library's own struct of a thread, which lies at its thread pointer: where the thread's stack
- * is, and whose thread it is. It is searched for words, as each library has another one.
+ * The C library's descriptor of a thread, which lies at its thread pointer. It tells where the
+ * thread's stack is, and which thread it is. It is searched for typical words, because each library
+ * has another layout.
  */
 #ifndef SOSC_MEM_DESCRIPTOR_H
 #define SOSC_MEM_DESCRIPTOR_H
@@ -10,11 +11,11 @@
 
 #pragma GCC visibility push(hidden)
 
-enum { SOSC_BLOCK_WORDS = 4 }; // of the struct that say where the block is
+enum { SOSC_BLOCK_WORDS = 4 }; // words of the descriptor that describe the block
 
 struct sosc_thread_block {
-	uint64_t addr, size; // what the C library has mapped for a thread
-	uint64_t third; // the word of the descriptor behind these
+	uint64_t addr, size; // the block that the C library has mapped for the thread
+	uint64_t third; // the following word of the descriptor
 };
 
 uint32_t sosc_thread_block_at(void);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of return addresses. Each is read out of the unwind tables once, and then kept: DWARF 5, 6.4
-// "Call Frame Information", in the form of .eh_frame (LSB, "Exception Frames").
+// Unwind rules of return addresses. Each is read from the unwind tables once and then kept: DWARF
+// 5, 6.4 "Call Frame Information", in the form of .eh_frame (LSB, "Exception Frames").
 //
-// Of registers only those matter that lead from frame to frame. What a rule cannot say (expressions
-// of other shapes, other registers) ends a walk.
+// Only registers that lead from frame to frame matter. A walk ends at a frame whose rule cannot be
+// expressed here (expressions of other shapes, other registers).
 
 #include "stack/unwindrules.h"
 #include "base/arch.h"
@@ -34,7 +34,7 @@ enum { // DWARF 5, 7.24; the last one is GNU's
 	DW_CFA_VAL_OFFSET_SF = 0x15,
 	DW_CFA_VAL_EXPRESSION = 0x16,
 	DW_CFA_GNU_ARGS_SIZE = 0x2e,
-	DW_CFA_ADVANCE_LOC = 0x40, // the upper two bits
+	DW_CFA_ADVANCE_LOC = 0x40, // these are in the upper two bits
 	DW_CFA_OFFSET = 0x80,
 	DW_CFA_RESTORE = 0xc0,
 	DW_OP_DEREF = 0x06,
@@ -42,8 +42,8 @@ enum { // DWARF 5, 7.24; the last one is GNU's
 };
 
 enum {
-	KEPT_MAX = 8, // states that an FDE remembers at once
-	WAIT_NS = 1000000, // at once, for threads that read tables
+	KEPT_MAX = 8, // most states that an FDE remembers at a time
+	WAIT_NS = 1000000, // one wait for threads that read tables
 	PATIENCE = 1000 * WAIT_NS,
 };
 
@@ -53,9 +53,10 @@ uint32_t sosc_rules_epoch;
 bool sosc_rules_used;
 uint32_t sosc_rules_held;
 
-static uint32_t guessing; // threads that read the code and the tables of an image by a guess
+// threads that read the code and the tables of an image to which a guess has led
+static uint32_t guessing;
 
-/** An image has gone: others may come to where it was. */
+/** An image was unloaded, and others may be loaded at its address. */
 void sosc_rules_wipe(void)
 {
 	for (uint32_t i = 0; i < 2 << RULE_PAIR_BITS; i++)
@@ -64,10 +65,10 @@ void sosc_rules_wipe(void)
 
 // ---- one row of the tables -------------------------------------------------------
 
-enum how { // a register of the caller's is found
-	SAME, // nothing has changed it
-	AT_CFA, // so many bytes from the CFA
-	AT_FP, // so many bytes from the frame pointer
+enum how { // how the caller's value of a register is found
+	SAME, // unchanged
+	AT_CFA, // stored `bytes` from the CFA
+	AT_FP, // stored `bytes` from the frame pointer
 	UNDEFINED,
 	LOST,
 };
@@ -78,14 +79,15 @@ struct found {
 };
 
 struct row {
-	enum sosc_frame_rule cfa; // RULE_NONE: in a way that no rule can say
+	// RULE_NONE: the CFA is computed in a way that no rule can express
+	enum sosc_frame_rule cfa;
 	int64_t bytes;
 	struct found fp, returns;
 };
 
 struct machine {
 	const struct sosc_frame *function;
-	uint64_t addr; // the row of which is wanted
+	uint64_t addr; // the address whose row is wanted
 	uint64_t place;
 	struct row row, initial, kept[KEPT_MAX];
 	uint32_t kept_count;
@@ -119,7 +121,7 @@ static void restore(struct machine *machine, uint64_t reg)
 		machine->row.returns = machine->initial.returns;
 }
 
-// The bytes of an expression, none where it does not end in time.
+// Returns the bytes of an expression, or none if it exceeds the table.
 static struct sosc_cfi expression(struct sosc_cfi *code)
 {
 	uint64_t size = sosc_uleb(&code->at, code->end);
@@ -132,7 +134,7 @@ static struct sosc_cfi expression(struct sosc_cfi *code)
 	return shape;
 }
 
-// The CFA of a frame that has been aligned stands in it: [fp + bytes].
+// The CFA of a frame that was aligned is stored in the frame: [fp + bytes].
 static void cfa_by_expression(struct machine *machine, struct sosc_cfi shape)
 {
 	struct row *row = &machine->row;
@@ -160,7 +162,7 @@ static void by_expression(struct machine *machine, uint64_t reg, struct sosc_cfi
 		set(machine, reg, AT_FP, bytes);
 }
 
-// What is said of one register. Whether the instruction is known.
+// Handles an instruction about one register. Returns whether the instruction is known.
 static bool take_register(struct machine *machine, struct sosc_cfi *code, uint8_t op)
 {
 	int64_t step = machine->function->data_step;
@@ -246,7 +248,7 @@ static bool take(struct machine *machine, struct sosc_cfi *code, uint8_t op)
 	}
 }
 
-// How far an instruction that moves on goes; false: it is another one.
+// Returns in @bytes how far an advance instruction goes. Returns false for other instructions.
 static bool moves(struct machine *machine, struct sosc_cfi *code, uint8_t op, uint64_t *bytes)
 {
 	uint32_t size = op >= DW_CFA_ADVANCE_LOC1 && op <= DW_CFA_ADVANCE_LOC4 ?
@@ -264,7 +266,7 @@ static bool moves(struct machine *machine, struct sosc_cfi *code, uint8_t op, ui
 	return true;
 }
 
-// Runs instructions up to what lies behind the wanted place; whether all of them are known.
+// Executes instructions until they pass the wanted address. Returns whether all of them are known.
 static bool execute(struct machine *machine, struct sosc_cfi code)
 {
 	while (code.at < code.end) {
@@ -313,7 +315,7 @@ static uint32_t rule_from(const struct row *row)
 	return (uint32_t)row->cfa << RULE_KIND | (uint32_t)words << RULE_BYTES | fp_of(row);
 }
 
-// What holds at an instruction of @image.
+// Returns the rule at an instruction of @image.
 static uint32_t rule_at(const struct sosc_loaded *image, uint64_t addr)
 {
 	struct machine machine = {.addr = addr, .place = 0};
@@ -329,8 +331,8 @@ static uint32_t rule_at(const struct sosc_loaded *image, uint64_t addr)
 	return execute(&machine, function.own) ? rule_from(&machine.row) : LAST;
 }
 
-// @epoch: when the rule was looked for. An image that has gone since then may be the one: either we see
-// that, or who forgets its rules sees ours.
+// Keeps a rule. @epoch: the value when the search began. The rule's image may have been unloaded
+// since. Either this function notices that, or the code that wipes the rules wipes this one.
 static void keep(uint64_t addr, uint32_t rule, uint32_t epoch)
 {
 	uint64_t product = addr * RULE_FACTOR & ((1ull << RULE_ADDR_BITS) - 1);
@@ -347,11 +349,12 @@ static void keep(uint64_t addr, uint32_t rule, uint32_t epoch)
 						  __ATOMIC_RELAXED);
 }
 
-// ---- images that go ----------------------------------------------------------------
+// ---- images that are unloaded -------------------------------------------------------
 
 /**
- * Wait until nobody reads what a guess has led to. Who has been interrupted there may never go on, if the
- * signal handler jumps elsewhere: nobody waits for that thread twice.
+ * Wait until no thread reads code or tables to which a guess has led. A thread that was interrupted
+ * there may never go on, if the signal handler jumps elsewhere, so such a thread is waited for only
+ * once.
  */
 void sosc_rules_wait(void)
 {
@@ -370,20 +373,23 @@ void sosc_rules_wait(void)
 	left = count;
 }
 
-/** This is a forked child: no other thread is there. */
+/** This is a forked child without the other threads. */
 void sosc_rules_forked(void)
 {
 	__atomic_store_n(&guessing, 0, __ATOMIC_RELAXED);
 }
 
-// If the frame was found by a table, a function of its image has not returned, so the image stays. If the
-// frame was guessed, the loader may be about to unmap the image.
+// Returns whether the image around a frame may be read. If the frame was found by a table, a
+// function of the image has not returned, so the image stays. If the frame was guessed, the loader
+// may be about to unmap the image.
 static bool may_read(bool is_guessed)
 {
 	if (!is_guessed)
 		return true;
 	if (__atomic_load_n(&sosc_rules_held,
-			    __ATOMIC_RELAXED)) // so that who waits sees others alone
+			    // checked before counting, so that the waiting thread sees only earlier
+			    // readers
+			    __ATOMIC_RELAXED))
 		return false;
 	__atomic_fetch_add(&guessing, 1, __ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(&sosc_rules_held, __ATOMIC_SEQ_CST))
@@ -417,7 +423,7 @@ static uint32_t learn(uint64_t addr)
 	return rule;
 }
 
-/** Find out the rule of a return address that is not known. */
+/** Find out the rule of a return address that has no kept rule. */
 uint32_t sosc_rule_learn(uint64_t addr, bool is_guessed)
 {
 	uint32_t rule;
@@ -429,7 +435,7 @@ uint32_t sosc_rule_learn(uint64_t addr, bool is_guessed)
 	return rule;
 }
 
-/** The rule of a place that a signal has interrupted. */
+/** Return the rule of an address at which a signal has interrupted the thread. */
 uint32_t sosc_rule_interrupted(uint64_t addr, bool is_guessed)
 {
 	const struct sosc_loaded *image;

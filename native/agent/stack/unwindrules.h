@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * From a frame to its caller's: what the unwind tables say of a return address, in one word.
+ * How to find the caller's frame: what the unwind tables contain for a return address, in one word.
  */
 #ifndef SOSC_UNWINDRULES_H
 #define SOSC_UNWINDRULES_H
@@ -10,49 +10,52 @@
 #pragma GCC visibility push(hidden)
 
 enum sosc_frame_rule {
-	RULE_NONE = 0, // it is no return address
-	RULE_LAST = 1, // there is no caller, or nobody can tell where its frame is
-	RULE_SP = 2, // the CFA is so many bytes from the stack pointer
-	RULE_FP = 3, // from the frame pointer
-	RULE_AT_FP = 4, // it is what stands so many bytes from the frame pointer
-	RULE_SIGNAL = 5, // the kernel has made the frame: a handler returns to here
-	RULE_GUESS = 6, // as RULE_FP, for code that no unwind table describes
+	RULE_NONE = 0, // the address is not a return address
+	RULE_LAST = 1, // there is no caller, or its frame cannot be found
+	RULE_SP = 2, // the CFA is `bytes` from the stack pointer
+	RULE_FP = 3, // the CFA is `bytes` from the frame pointer
+	RULE_AT_FP = 4, // the CFA is stored `bytes` from the frame pointer
+	RULE_SIGNAL = 5, // a frame made by the kernel: a signal handler returns here
+	RULE_GUESS = 6, // as RULE_FP, for code without an unwind table
 };
 
-// A rule: kind << RULE_KIND | (bytes / 8 + RULE_MIDDLE) << RULE_BYTES | where the caller's frame
-// pointer is: 0: in its register; so many words in front of the CFA; or one of these.
+// A rule: kind << RULE_KIND | (bytes / 8 + RULE_MIDDLE) << RULE_BYTES | place of the caller's frame
+// pointer. The place is 0 if the frame pointer is still in its register, or its distance below the
+// CFA in words, or one of these.
 enum {
 	RULE_KIND = 28,
 	RULE_BYTES = 8,
 	RULE_BYTES_MASK = (1 << 20) - 1,
 	RULE_MIDDLE = 1 << 19,
 	RULE_FP_MASK = 0xff,
-	RULE_FP_THERE = 0xfe, // where the frame pointer points
-	RULE_FP_LOST = 0xff, // nobody knows
+	RULE_FP_THERE = 0xfe, // stored where the frame pointer points
+	RULE_FP_LOST = 0xff, // unknown
 	RULE_BITS = 31,
 };
 
-// The rule of code that keeps frame pointers: what is done where there are no tables.
+// The rule for code that keeps frame pointers, used if there are no tables.
 #define RULE_POINTER ((uint32_t)RULE_GUESS << RULE_KIND | (RULE_MIDDLE + 2) << RULE_BYTES | 2)
 
-// Rules by return address, in pairs: the lower bits of the address times a factor (its upper ones
-// choose the pair) << RULE_BITS | rule. One word each: whoever needs it fills it in, in whatever
-// thread or signal handler.
+// Rules by return address, in pairs. An entry is the lower bits of the address times a factor (the
+// upper bits select the pair) << RULE_BITS | rule. It is a single word, so any thread or signal
+// handler can fill it in.
 enum {
 	RULE_ADDR_BITS = 47,
 	RULE_PAIR_BITS = 14,
 	RULE_TAG_BITS = RULE_ADDR_BITS - RULE_PAIR_BITS,
 };
 
-#define RULE_FACTOR 0x3c6ef372fe95ull // odd: no two addresses have the same product
+#define RULE_FACTOR 0x3c6ef372fe95ull // odd, so no two addresses have the same product
 
 _Static_assert(RULE_TAG_BITS + RULE_BITS == 64, "a word of the cache");
 
 extern uint64_t sosc_rules[2 << RULE_PAIR_BITS];
 extern uint32_t
-	sosc_rules_epoch; // counts images that have come or gone, and interpreters that have come
+	// counts images that were loaded or unloaded, and interpreters that were found
+	sosc_rules_epoch;
 extern bool sosc_rules_used;
-extern uint32_t sosc_rules_held; // images are about to go: a guess may lead to one of them
+// images are about to be unloaded, and a guess may lead to one of them
+extern uint32_t sosc_rules_held;
 
 // code_x86_64_frames.c
 bool sosc_is_behind_call(const uint8_t *code);
@@ -66,8 +69,8 @@ void sosc_rules_wait(void);
 void sosc_rules_forked(void);
 
 /**
- * The rule of a return address; RULE_NONE where it is none. @is_guessed: nobody can tell whether its image
- * is in use.
+ * Return the rule of a return address; RULE_NONE if it is not one. @is_guessed: it is not certain
+ * that its image is in use.
  */
 static inline uint32_t sosc_rule_of(uint64_t addr, bool is_guessed)
 {
@@ -84,13 +87,13 @@ static inline uint32_t sosc_rule_of(uint64_t addr, bool is_guessed)
 	return sosc_rule_learn(addr, is_guessed);
 }
 
-/** What was walked before may have been in other images: walk again. The rules stay. */
+/** Kept walks may have passed through other images: walk again. The rules stay valid. */
 static inline void sosc_rules_renew(void)
 {
 	__atomic_fetch_add(&sosc_rules_epoch, 1, __ATOMIC_RELAXED);
 }
 
-/** Images have gone. Here, so that nobody's code page is needed who has no rules. */
+/** Images were unloaded. Inline, so that sessions without rules need not load the code page. */
 static inline void sosc_rules_forget(void)
 {
 	sosc_rules_renew();
@@ -99,8 +102,8 @@ static inline void sosc_rules_forget(void)
 }
 
 /**
- * Images are about to go (@held), or have gone: in between nobody reads what a guess leads to. Here for the
- * same reason.
+ * Images are about to be unloaded (@held), or have been unloaded. In between no thread reads code
+ * or tables to which a guess leads. Inline for the same reason.
  */
 static inline void sosc_rules_hold(bool held)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far a stack reaches. Mappings do not tell: what lies above a stack may be in the same one.
+// The bounds of a stack. The mapping does not give them, because other memory above the stack may
+// be in the same mapping.
 
 #include "stack/view.h"
 #include "base/arch.h"
@@ -8,17 +9,18 @@
 #include "stack/threadblock.h"
 #include "thread/thread.h"
 
-enum { MOST = 2048 }; // pages of the first thread's stack that are asked for at once
+enum { MOST = 2048 }; // most pages of the first thread's stack that are checked at a time
 
-static uint64_t first_low; // from here on the first thread's stack is there; 0: nobody has asked
+static uint64_t first_low; // the first thread's stack can be read from here on; 0: not checked yet
 
 static inline uint64_t page_of(uint64_t addr)
 {
 	return addr & ~(uint64_t)(SOSC_PAGE - 1);
 }
 
-// Whether @sp lies in the stack that the kernel has made for the program. That grows down, and the
-// kernel leaves a gap below it: what is there up to its end is in it.
+// Returns whether @sp lies in the stack that the kernel has made for the program. That stack grows
+// down, and the kernel leaves a gap below it, so everything that is mapped without a gap up to its
+// end belongs to it.
 static bool is_on_first(const struct sosc_thread *thread, uint64_t sp)
 {
 	uint64_t low = __atomic_load_n(&first_low, __ATOMIC_RELAXED), page = page_of(sp);
@@ -38,9 +40,10 @@ static bool is_on_first(const struct sosc_thread *thread, uint64_t sp)
 	return true;
 }
 
-// The block that the C library has for this thread. In the page of the thread pointer its words are
-// read as they are. Elsewhere they may not be there: some programs make threads without the library.
-// The first thread has no block, and is not who can tell how one looks.
+// Finds the block that the C library has mapped for this thread. In the page of the thread pointer
+// the words can be read directly. Elsewhere they may be unmapped, because some programs create
+// threads without the library. The first thread has no block, so the offset of the words cannot be
+// learned from it.
 static bool find_block(const struct sosc_thread *thread, uint64_t tp,
 		       struct sosc_thread_block *block)
 {
@@ -52,7 +55,10 @@ static bool find_block(const struct sosc_thread *thread, uint64_t tp,
 	       sosc_thread_block(thread->tid, tp, block);
 }
 
-/** Whether @sp lies in the stack that @thread, which asks, was made with, and where that is. */
+/**
+ * Return whether @sp lies in the stack that @thread, the caller, was created with, and the bounds
+ * of that stack.
+ */
 bool sosc_view_own(const struct sosc_thread *thread, uint64_t sp, uint64_t *low, uint64_t *high)
 {
 	uint64_t tp = sosc_thread_pointer();
@@ -70,13 +76,16 @@ bool sosc_view_own(const struct sosc_thread *thread, uint64_t sp, uint64_t *low,
 	return true;
 }
 
-/** A call on another stack than the thread's last one, or at another place of it. */
+/**
+ * Update the view for a call on another stack than the thread's last call, or at another place in
+ * the stack.
+ */
 void sosc_view_find(struct sosc_view *view, const struct sosc_thread *thread, uint64_t sp)
 {
 	uint64_t low = page_of(sp), high = low + SOSC_PAGE;
 	bool is_whole = sosc_view_own(thread, sp, &low, &high);
 
-	do { // a signal handler may find its own stack in between
+	do { // a signal handler may set its own stack meanwhile
 		view->high = 0;
 		__atomic_signal_fence(__ATOMIC_SEQ_CST);
 		view->low = low;
@@ -87,7 +96,7 @@ void sosc_view_find(struct sosc_view *view, const struct sosc_thread *thread, ui
 	} while (view->low != low || view->is_whole != is_whole);
 }
 
-/** Read a word of a stack that may be over by now; false: it is not there. */
+/** Read a word of a stack that may no longer exist. Return false if it cannot be read. */
 bool sosc_view_read(const struct sosc_view *view, const struct sosc_thread *thread, uint64_t addr,
 		    uint64_t *word)
 {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Which memory around a call is stack, and so stays as long as the call does.
- */
+/** Which memory around a call is stack, and therefore stays as long as the call lasts. */
 #ifndef SOSC_MEM_VIEW_H
 #define SOSC_MEM_VIEW_H
 
@@ -12,16 +10,17 @@
 struct sosc_memos;
 struct sosc_thread;
 
-// What a thread knows of the stack that it runs on. Where the C library or the kernel has said how far
-// that reaches, it is all of the stack. Of another one (a coroutine's, a signal handler's) it is the
-// page of a call: what lies above may be something else, and may go meanwhile.
+// What a thread knows of the stack on which it runs. If the C library or the kernel has told its
+// bounds, this is the whole stack. For another stack (of a coroutine or a signal handler) it is
+// only the page of the call, because the memory above may be something else and may be unmapped
+// meanwhile.
 struct sosc_view {
-	uint64_t low, high; // addrs that can be read
-	uint64_t is_whole; // the stack ends at `high`
-	struct sosc_memos *memos; // what was walked; NULL: there is no memory for it
+	uint64_t low, high; // bounds of the memory that can be read
+	uint64_t is_whole; // 1: the stack ends at `high`
+	struct sosc_memos *memos; // kept walks; NULL: there is no memory for them
 };
 
-/** Whether a place is in the part of the stack that can be read. */
+/** Return whether an address is in the part of the stack that can be read. */
 static inline bool sosc_view_has(const struct sosc_view *view, uint64_t sp)
 {
 	return sp >= view->low && sp < view->high;

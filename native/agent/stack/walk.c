@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks over the stack of a call, from frame to frame: by the rules of the unwind tables, and by frame
-// pointers where there are none.
+// Walks over the stack of a call, from frame to frame: by the rules of the unwind tables, and by
+// frame pointers where there are no tables.
 //
-// Code without tables may have anything in the place of a frame pointer, which is a guess then. On the
-// thread's own stack (struct sosc_view) it can lead to nothing but stack, which stays as long as the
-// thread runs on it. On another one, nobody knows how far that reaches. There the frames that tables lead
-// to are stack, as their functions have not returned: what stands in their pages can be read, and kept.
-// All else is asked of the kernel, and anew at each walk. And what is no return address ends the walk.
+// Code without tables may use the frame pointer register for anything, so following it is a guess.
+// On the thread's own stack (struct sosc_view) a guess can only lead to stack, which stays as long
+// as the thread runs on it. The bounds of another stack are not known. There, frames that were
+// found by tables are stack, because their functions have not returned: words in their pages can be
+// read directly, and kept. All other words are read through the kernel, again in each walk. A word
+// that is not a return address ends the walk.
 
 #include "stack/walk.h"
 #include "base/arch.h"
@@ -20,11 +21,13 @@
 #include "thread/thread.h"
 
 enum {
-	REACH = 1 << 21, // bytes of a frame at most, if nobody knows where the stack ends
-	BEHIND = 1 << 16, // bytes of stack that the kernel takes for a signal at most
-	WINDOW_SIZE = 256, // bytes that are read at once: a part of a page
-	OWN_FRAME = 512, // bytes of stack that a function of ours takes until it calls another one
-	OWN_FRAME_KEEPS = 16, // so many, if it leaves the frame pointer as it is (assembly)
+	REACH = 1 << 21, // most bytes of a frame, if the end of the stack is not known
+	BEHIND = 1 << 16, // most bytes of stack that the kernel uses for a signal
+	WINDOW_SIZE = 256, // bytes that are read at a time, a part of a page
+	// most bytes of stack that a function of the agent uses before it calls another one
+	OWN_FRAME = 512,
+	// exactly this many, if it leaves the frame pointer unchanged (assembly)
+	OWN_FRAME_KEEPS = 16,
 };
 
 uint64_t sosc_stack_visitor;
@@ -33,27 +36,27 @@ uint64_t sosc_stack_visitor;
 
 struct walk {
 	struct sosc_memos *memos;
-	struct sosc_memo *memo; // NULL: it is not kept
-	uint32_t place; // of the memo
-	uint32_t tid; // of the thread
-	uint64_t first; // nothing below is read
+	struct sosc_memo *memo; // NULL: the walk is not kept
+	uint32_t place; // index of the memo
+	uint32_t tid; // id of the thread
+	uint64_t first; // nothing below this address is read
 	uint64_t outer; // as in struct sosc_stack_call
-	uint64_t sure; // up to here words can be read, whoever leads there
-	uint64_t known; // up to here if tables do
-	bool is_whole; // behind `sure` there is nothing
-	bool is_guessed; // a frame pointer that may be anything has led here
-	uint64_t sp; // of the frame that it has come to
-	uint64_t fp; // its frame pointer, if `fp_at` is 0
-	uint64_t fp_at; // where that lies
-	uint64_t high; // behind what was read
-	bool is_given; // `fp` is the call's
-	bool is_lost; // nobody knows the frame pointer
+	uint64_t sure; // words below this address can be read directly
+	uint64_t known; // words below this address can be read directly if tables lead there
+	bool is_whole; // the stack ends at `sure`
+	bool is_guessed; // reached by a frame pointer that may be wrong
+	uint64_t sp; // stack pointer of the present frame
+	uint64_t fp; // its frame pointer, valid if `fp_at` is 0
+	uint64_t fp_at; // address where its frame pointer is stored
+	uint64_t high; // end of the words that were read
+	bool is_given; // `fp` is still the call's frame pointer
+	bool is_lost; // the frame pointer is unknown
 	bool sealed;
-	uint64_t window_at; // addr of the words in `window`, 0: there are none
-	uint64_t *window; // room for them
+	uint64_t window_at; // addr of the words in `window`, 0: empty
+	uint64_t *window; // buffer for them
 };
 
-// Room for so many of them; false: there is none, and the walk is not kept.
+// Makes room in the memo. Returns false if there is none; then the walk is not kept.
 static bool has_room(struct walk *walk, uint32_t pairs, uint32_t words)
 {
 	const struct sosc_memo_need need = {.pairs = pairs, .words = words};
@@ -63,9 +66,9 @@ static bool has_room(struct walk *walk, uint32_t pairs, uint32_t words)
 	return walk->memo;
 }
 
-// The word at @addr, or a pair of it and the one that was read before. Pairs are compared before words.
-// Where the stack ends at no known place there are none: only what was compared proves that the next
-// word is there.
+// Notes the word at @addr, or combines it with the word before to a pair. When a memo is checked,
+// pairs are compared before words. There are no pairs if the end of the stack is not known: then
+// only the comparison of earlier words proves that the next word can be read.
 static void note(struct walk *walk, uint64_t addr, uint64_t value)
 {
 	struct sosc_memo *memo = walk->memo;
@@ -96,7 +99,7 @@ static void note(struct walk *walk, uint64_t addr, uint64_t value)
 		walk->high = addr + 8;
 }
 
-// Read what may not be there, or is no stack.
+// Reads a word that may be unmapped, or may not be stack.
 static bool peek(struct walk *walk, uint64_t addr, uint64_t *value)
 {
 	uint64_t at = addr & ~(uint64_t)(WINDOW_SIZE - 1);
@@ -125,7 +128,7 @@ static bool read_word(struct walk *walk, uint64_t addr, uint64_t *value)
 	return true;
 }
 
-// The frame pointer is only read where it leads on: code may have anything there.
+// The frame pointer is read only if it is needed to go on, because code may have anything there.
 static bool find_fp(struct walk *walk)
 {
 	if (walk->is_lost)
@@ -165,7 +168,7 @@ static bool find_cfa(struct walk *walk, uint32_t rule, uint64_t *cfa)
 	}
 }
 
-// Where a call really returns to: a trampoline of ours stands for its caller.
+// Returns where a call really returns to: a trampoline of the agent stands for its caller.
 static uint64_t behind_trampolines(uint64_t addr)
 {
 	uint64_t ret = sosc_site_returns_to(addr);
@@ -173,7 +176,7 @@ static uint64_t behind_trampolines(uint64_t addr)
 	return ret ? ret : addr;
 }
 
-// Go on to the caller's frame, and find where the call is that it makes.
+// Goes on to the caller's frame, and returns in @addr the return address there.
 static bool leave(struct walk *walk, uint32_t rule, uint64_t *addr)
 {
 	uint32_t fp = rule & RULE_FP_MASK;
@@ -192,7 +195,7 @@ static bool leave(struct walk *walk, uint32_t rule, uint64_t *addr)
 	return true;
 }
 
-// Go on to what a signal has interrupted, which may be on another stack.
+// Goes on to the code that a signal has interrupted, which may be on another stack.
 static bool leave_handler(struct walk *walk, const struct sosc_thread *thread, uint64_t *addr)
 {
 	uint64_t frame = walk->sp, sp, low;
@@ -206,7 +209,8 @@ static bool leave_handler(struct walk *walk, const struct sosc_thread *thread, u
 	walk->sp = sp;
 	if (sp > frame && sp - frame < BEHIND)
 		return true;
-	walk->memo = NULL; // the handler may have another stack the next time, and this one be gone
+	// the handler may run on another stack the next time, and this one may be gone
+	walk->memo = NULL;
 	walk->first = sp;
 	walk->is_whole = sosc_view_own(thread, sp, &low, &walk->sure);
 	if (!walk->is_whole)
@@ -215,7 +219,7 @@ static bool leave_handler(struct walk *walk, const struct sosc_thread *thread, u
 	return true;
 }
 
-// Go on from a function of ours to the call that it has seen.
+// Goes on from a function of the agent to the call that it handles.
 static bool leave_ours(struct walk *walk, uint64_t *addr)
 {
 	uint64_t bytes = walk->outer - (walk->sp - 8);
@@ -230,7 +234,8 @@ static bool leave_ours(struct walk *walk, uint64_t *addr)
 	return true;
 }
 
-// The caller's return address and its rule; false: there is no caller, or nobody can tell.
+// Goes on to the caller, and returns its return address and rule. Returns false if there is no
+// caller, or if it cannot be found.
 static bool go_on(struct walk *walk, const struct sosc_thread *thread, uint32_t *rule,
 		  uint64_t *addr)
 {
@@ -245,8 +250,9 @@ static bool go_on(struct walk *walk, const struct sosc_thread *thread, uint32_t 
 	return *rule;
 }
 
-// A stack without a known end: what tables lead to is stack if a return address stands there. A guess is
-// not kept, and neither is what has only shown that there is no caller.
+// Decides what is known about a stack without a known end. If tables lead to a place and there is a
+// return address, the place is stack. A walk with a guess is not kept. Words that only showed that
+// there is no caller are not kept either.
 static void judge(struct walk *walk, bool has_caller, uint16_t words_before)
 {
 	uint64_t end = ((walk->sp - 8) | (SOSC_PAGE - 1)) + 1;
@@ -263,7 +269,7 @@ static void judge(struct walk *walk, bool has_caller, uint16_t words_before)
 	}
 }
 
-// The return addresses from frame 0 on; how many.
+// Stores the return addresses, from frame 0 on. Returns their number.
 static uint32_t find_frames(struct walk *walk, const struct sosc_thread *thread, uint64_t ret,
 			    uint64_t *frames, bool *is_cut)
 {
@@ -272,7 +278,7 @@ static uint32_t find_frames(struct walk *walk, const struct sosc_thread *thread,
 	bool goes_on;
 
 	frames[count++] = ret;
-	if (!rule) { // code that no image has, where one may have been, or come
+	if (!rule) { // code outside all images, where an image may have been, or may be loaded
 		rule = RULE_POINTER;
 		frames[0] = sosc_with_image(ret);
 	}
@@ -288,7 +294,7 @@ static uint32_t find_frames(struct walk *walk, const struct sosc_thread *thread,
 	return count;
 }
 
-// The frames of an interpreter that a call comes from, the innermost first.
+// The frames of an interpreter from which a call is made, the innermost first.
 struct own {
 	uint32_t count;
 	uint64_t frames[SOSC_BLOCK_FRAMES];
@@ -316,7 +322,7 @@ static uint32_t number_with(uint64_t *frames, uint32_t count, bool is_cut, const
 	return number_of(frames, count, is_cut || (own && own->count == sosc_stacks_most()), api);
 }
 
-// The memo, with room for so many frames; NULL: there is none.
+// Returns the memo with room for this number of frames, or NULL.
 static struct sosc_memo *with_frames(struct sosc_memos *memos, struct sosc_memo *memo,
 				     uint32_t place, uint32_t frames)
 {
@@ -325,7 +331,8 @@ static struct sosc_memo *with_frames(struct sosc_memos *memos, struct sosc_memo 
 	return sosc_memo_has_room(memo, need) ? memo : sosc_memo_make(memos, place, need);
 }
 
-// A walk that begins at @call, and is not kept so far. @window has room for WINDOW_SIZE bytes.
+// Returns a walk that begins at @call and is not kept so far. @window has room for WINDOW_SIZE
+// bytes.
 static inline struct walk walk_from(const struct sosc_stack_call *call, uint64_t *window)
 {
 	return (struct walk){
@@ -349,7 +356,8 @@ static uint32_t walk(const struct sosc_stack_call *call, uint64_t ret, struct so
 	uint64_t frames[MEMO_FRAMES], window[WINDOW_SIZE / 8];
 	struct walk walk = walk_from(call, window);
 	bool is_cut = false;
-	uint64_t key = sosc_memo_key(api, own); // a rule that changes meanwhile may not be this one
+	// read first, because rules may change during the walk
+	uint64_t key = sosc_memo_key(api, own);
 	uint32_t count, number;
 
 	walk.memos = call->view->memos;
@@ -373,7 +381,7 @@ static uint32_t walk(const struct sosc_stack_call *call, uint64_t ret, struct so
 	memo->number = number;
 	memo->count = 0;
 	memo->own = 0;
-	if (own) { // else nobody asks for its frames
+	if (own) { // else its frames are not needed
 		memo->count = (uint16_t)count;
 		memo->own = (uint16_t)own->count;
 		memcpy(sosc_memo_frames(memo), frames, (count + own->count) * sizeof(*frames));
@@ -383,7 +391,8 @@ static uint32_t walk(const struct sosc_stack_call *call, uint64_t ret, struct so
 	return number;
 }
 
-// Who was interrupted in the middle has the memos, or there is no memory for any.
+// For a signal handler that has interrupted a walk that uses the memos, and for threads without
+// memory for memos.
 static __attribute__((noinline)) uint32_t walk_alone(const struct sosc_stack_call *call,
 						     uint64_t ret, const struct own *own,
 						     enum sosc_block_api api)
@@ -404,7 +413,7 @@ static inline bool has_own(struct sosc_memo *memo, const struct own *own)
 	return !other;
 }
 
-// The interpreter alone has gone on.
+// Only the interpreter's frames have changed since the walk that was kept.
 static uint32_t change_own(const struct sosc_stack_call *call, struct sosc_memo *memo, uint64_t ret,
 			   uint32_t place, const struct own *own, enum sosc_block_api api)
 {
@@ -437,7 +446,8 @@ static uint32_t stack_of(const struct sosc_stack_call *call, const struct own *o
 		return walk_alone(call, ret, own, api);
 	memo = memos->of[place];
 	if (memo) {
-		// a signal handler may make another one of it meanwhile, which is not the same then
+		// a signal handler may overwrite the memo meanwhile, and then the memo does not
+		// match
 		number = __atomic_load_n(&memo->number, __ATOMIC_RELAXED);
 		__atomic_signal_fence(__ATOMIC_SEQ_CST);
 		is_walked = sosc_memo_is_same(memo, ret, call->sp, call->fp, call->view->high, key);
@@ -448,7 +458,7 @@ static uint32_t stack_of(const struct sosc_stack_call *call, const struct own *o
 		return walk_alone(call, ret, own, api);
 	memos->busy = 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	// no handler has taken it since
+	// check that no signal handler has taken it since
 	is_walked = is_walked && memo == memos->of[place] && memo->key == key &&
 		    memo->number == number;
 	if (is_walked) {
@@ -482,7 +492,7 @@ static __attribute__((noinline)) uint32_t stack_with_own(const struct sosc_stack
 	return stack_of(call, &own, api);
 }
 
-/** The number of the stack of a call, 0: there was no room for it. */
+/** Return the number of the stack of a call, 0 if there was no room for it. */
 uint32_t sosc_stack_walk(const struct sosc_stack_call *call, enum sosc_block_api api)
 {
 	if (sosc_has_language() && !call->native)
@@ -490,12 +500,13 @@ uint32_t sosc_stack_walk(const struct sosc_stack_call *call, enum sosc_block_api
 	return stack_of(call, NULL, api);
 }
 
-// ---- calls inside of each other ---------------------------------------------------
+// ---- nested calls ------------------------------------------------------------------
 
 /**
- * Whether the call whose return address lies at @outer, above this one, has led to this one. It was
- * made through a function of ours, which has a frame right below @outer as long as it is under way.
- * The words below may be anybody's that were left there, so the frames from here on are followed.
+ * Return whether this call was made inside the call whose return address lies at @outer, above this
+ * one. That call was made through a function of the agent, which has a frame right below @outer
+ * while the call is open. The words below may be left over from other calls, so the frames from
+ * here on are followed.
  */
 enum sosc_nesting sosc_stack_nesting(const struct sosc_stack_call *call, uint64_t outer)
 {

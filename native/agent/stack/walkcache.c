@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory for what threads have walked. All threads share a pool of chunks: who is alone gets many, and
-// each of a thousand a few. A thread gives its chunks back when it ends, if that is heard of. Else
-// threads that come later look for those that have ended.
+// Memory for kept walks. All threads share a pool of chunks: a single thread gets many of them, and
+// each of a thousand threads gets a few. A thread returns its chunks when it ends, if the agent
+// sees that. Otherwise later threads look for threads that have ended.
 //
-// A forked child has a pool of its own: a walk may go on in it that was begun in its parent.
+// A forked child has a pool of its own: a walk that was begun in its parent may go on in the child.
 
 #include "stack/walkcache.h"
 #include "base/memory.h"
@@ -14,9 +14,9 @@
 enum {
 	CHUNKS = 4096,
 	LEAST = 4, // chunks that a thread may have in any case
-	SHARE = 64, // and that part of those that are free
-	LOOKS = 8, // at threads that may have ended
-	LAST = UINT16_MAX, // in `next`
+	SHARE = 64, // beyond that, a thread may have at most one SHAREth of the free chunks
+	LOOKS = 8, // number of threads to check for having ended
+	LAST = UINT16_MAX, // value of `next` in the last chunk
 };
 
 enum { MOST_FRAMES = MEMO_FRAMES, MOST_PAIRS = 72, MOST_WORDS = 144 };
@@ -41,8 +41,8 @@ _Static_assert(ROOM(20, MOST_WORDS, MOST_FRAMES) <= SOSC_PAGE, "a chunk has room
 struct pool {
 	uint32_t process; // see sosc_process
 	uint32_t used;
-	uint16_t next[CHUNKS]; // of the same thread, + 1; 0: it is free
-	uint16_t first[THREAD_COUNT]; // of a thread, + 1; 0: it has none
+	uint16_t next[CHUNKS]; // next chunk of the same thread, + 1; 0: the chunk is free
+	uint16_t first[THREAD_COUNT]; // first chunk of a thread, + 1; 0: it has none
 	uint8_t chunk[CHUNKS][SOSC_PAGE] __attribute__((aligned(SOSC_PAGE)));
 };
 
@@ -77,7 +77,7 @@ static struct pool *find_pool(void)
 
 // ---- chunks ----------------------------------------------------------------------
 
-// A chunk for who has @count; NULL: there is none, or others need it more.
+// Returns a chunk for a thread that has @count, or NULL if there is none or others need it more.
 static uint8_t *take_chunk(struct pool *from, uint32_t count)
 {
 	static uint32_t hint;
@@ -101,12 +101,12 @@ static uint8_t *take_chunk(struct pool *from, uint32_t count)
 	return NULL;
 }
 
-static uint16_t number_of(const struct pool *of, uint64_t addr) // of a chunk, + 1
+static uint16_t number_of(const struct pool *of, uint64_t addr) // number of a chunk, + 1
 {
 	return (uint16_t)((addr - (uint64_t)of->chunk) / SOSC_PAGE + 1);
 }
 
-// Gives back a chunk and those that follow it. What is free is zeros.
+// Returns a chunk and those that follow it to the pool. Free chunks are zeros.
 static void give_back(struct pool *to, uint16_t number)
 {
 	while (number && number != LAST) {
@@ -119,9 +119,9 @@ static void give_back(struct pool *to, uint16_t number)
 	}
 }
 
-// Looks at some threads, and takes the chunks of those that have ended. A thread that begins with the
-// thread pointer of one that has ended has its id in the descriptor before it runs: either it finds no
-// chunks, or we find the id.
+// Checks some threads, and takes the chunks of those that have ended. If a thread begins with the
+// thread pointer of an ended one, the kernel has put its id into the descriptor before it runs. So
+// either the new thread finds no chunks, or this finds the id.
 static void look_for_ended(struct pool *in, const struct sosc_thread *thread)
 {
 	static uint32_t hand;
@@ -147,7 +147,7 @@ static void look_for_ended(struct pool *in, const struct sosc_thread *thread)
 	}
 }
 
-// ---- a thread's --------------------------------------------------------------------
+// ---- the memory of one thread -------------------------------------------------------
 
 static void begin(struct sosc_memos *memos, const struct sosc_thread *thread)
 {
@@ -159,8 +159,9 @@ static void begin(struct sosc_memos *memos, const struct sosc_thread *thread)
 }
 
 /**
- * What @thread, which asks, has for its walks; NULL: there is no memory for it, or nobody may be asked for
- * some. It may have them from an earlier session, or from a thread that had its thread pointer.
+ * Return the memos of @thread, the caller. Return NULL if there is no memory for them, or if the
+ * thread may make no system call to get some. The memos may be left from an earlier session, or
+ * from a thread with the same thread pointer.
  */
 struct sosc_memos *sosc_memos_of(const struct sosc_thread *thread)
 {
@@ -194,11 +195,11 @@ struct sosc_memos *sosc_memos_of(const struct sosc_thread *thread)
 					__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 		return memos;
 	give_back(from,
-		  number_of(from, (uint64_t)memos)); // a signal handler has got some meanwhile
+		  number_of(from, (uint64_t)memos)); // a signal handler has got memos meanwhile
 	return (void *)from->chunk[number - 1];
 }
 
-/** @thread, which calls, ends, and walks no more. */
+/** @thread, the caller, ends, and makes no more walks. */
 void sosc_memos_end(const struct sosc_thread *thread)
 {
 	struct pool *to = sosc_is_sealed(thread) ? NULL : pool_there();
@@ -220,7 +221,7 @@ static uint64_t frames_at(uint32_t kind)
 	return words_at(kind) + rooms[kind].words * sizeof(struct sosc_memo_word);
 }
 
-/** Its frames. */
+/** Return the frames of a memo. */
 uint64_t *sosc_memo_frames(struct sosc_memo *memo)
 {
 	return (uint64_t *)((uint64_t)memo + frames_at(memo->room));
@@ -267,7 +268,7 @@ static struct sosc_memo *new_place(struct sosc_memos *memos, uint32_t kind)
 	return memo;
 }
 
-// Another memo's place, which is forgotten.
+// Takes the place of another memo, which is lost.
 static struct sosc_memo *steal(struct sosc_memos *memos, uint32_t place, struct sosc_memo_need need)
 {
 	for (uint32_t i = 0; i < 1 << MEMO_BITS; i++) {
@@ -282,7 +283,7 @@ static struct sosc_memo *steal(struct sosc_memos *memos, uint32_t place, struct 
 	return NULL;
 }
 
-// What @from has becomes what @memo has.
+// Copies the contents of @from to @memo.
 static void copy(struct sosc_memo *memo, struct sosc_memo *from)
 {
 	memcpy(memo->pair, from->pair, from->pairs * sizeof(*memo->pair));
@@ -301,8 +302,8 @@ static void copy(struct sosc_memo *memo, struct sosc_memo *from)
 }
 
 /**
- * A memo at @place that has room for so much. It keeps what it had, but nobody takes it for what it
- * was. NULL: there is no memory.
+ * Return a memo at @place with enough room. It keeps its contents, but is no longer valid for
+ * comparison. Return NULL if there is no memory.
  */
 struct sosc_memo *sosc_memo_make(struct sosc_memos *memos, uint32_t place,
 				 struct sosc_memo_need need)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * What a walk over a stack has come to, and what it has read, so that the next call from there only
- * has to see whether all of it is the same: the words lie at addresses that are known, and need not
- * wait for each other.
+ * Memos: the result of a walk over a stack, with the words that it has read. The next call from
+ * there only has to check that all these words are unchanged. Their addresses are known, so these
+ * reads need not wait for each other.
  *
- * A signal handler may make another memo of one that is being compared. So a place for a memo keeps its
- * room as long as its thread has it: where there was the address of a word, there is one.
+ * A signal handler may overwrite a memo while it is being compared. So the memory of a memo keeps
+ * its layout as long as the thread has it: a word that was an address stays an address.
  */
 #ifndef SOSC_WALKCACHE_H
 #define SOSC_WALKCACHE_H
@@ -16,7 +16,7 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-	MEMO_FRAMES = 2 * SOSC_BLOCK_FRAMES, // an interpreter's among them
+	MEMO_FRAMES = 2 * SOSC_BLOCK_FRAMES, // including an interpreter's frames
 	MEMO_BITS = 7,
 	MEMO_ROOMS = 6,
 };
@@ -24,20 +24,22 @@ enum {
 #define MEMO_FACTOR 0x9e3779b97f4a7c15ull
 
 struct sosc_memo {
-	uint64_t ret; // frame 0; of a place that is free: the next one
-	uint64_t sp, fp; // of the call; fp: 0 where the walk did not need it
-	uint64_t key; // sosc_memo_key of the walk, 0: nothing is here
-	uint64_t high; // behind the words that were read; 0: each of them is there if those in front
-	// of it are what they were
-	uint64_t fp_mask; // all bits if the walk needed fp
-	uint32_t number; // of the stack
-	uint16_t pairs, words; // that were read
-	uint16_t count; // of its return addresses, which are kept if an interpreter has frames
-	uint16_t own; // of those, behind them
-	uint16_t words_at; // bytes from here
-	uint8_t room; // which one it has
-	bool is_cut; // there were more frames
-	// A frame pointer and the return address behind it; then words that have no such neighbour,
+	uint64_t ret; // frame 0; in a free memo: address of the next one
+	uint64_t sp, fp; // of the call; fp: 0 if the walk did not need it
+	uint64_t key; // sosc_memo_key of the walk, 0: not valid
+	// end of the words that were read; 0: each word can be read only if the words before it are
+	// unchanged
+	uint64_t high;
+	uint64_t fp_mask; // all bits set if the walk needed fp
+	uint32_t number; // number of the stack
+	uint16_t pairs, words; // words that were read
+	// number of return addresses, which are kept only if an interpreter has frames
+	uint16_t count;
+	uint16_t own; // number of the interpreter's frames, behind them
+	uint16_t words_at; // offset from here in bytes
+	uint8_t room; // index in `rooms`
+	bool is_cut; // the stack had more frames
+	// A frame pointer and the return address behind it; then words without such a neighbour,
 	// and frames
 	struct sosc_memo_pair {
 		uint64_t addr;
@@ -50,18 +52,18 @@ struct sosc_memo_word {
 	uint64_t value;
 };
 
-struct sosc_memo_need { // so many of them
+struct sosc_memo_need { // required room
 	uint32_t pairs, words, frames;
 };
 
-struct sosc_memos { // of a thread; at the beginning of the memory that it has for them
-	uint32_t tid_check; // whose they are, as in a struct sosc_thread
-	uint32_t busy; // a walk fills one, or was left in the middle
-	uint32_t chunks; // that the thread has
-	uint32_t next; // whose place is taken when there is no memory left
-	uint64_t at, end; // memory that is not used yet
+struct sosc_memos { // all memos of a thread; at the start of its memory for them
+	uint32_t tid_check; // of the owner, as in struct sosc_thread
+	uint32_t busy; // a walk fills in a memo, or was abandoned in the middle
+	uint32_t chunks; // number of the thread's chunks
+	uint32_t next; // index of the memo to overwrite when no memory is left
+	uint64_t at, end; // unused memory
 	struct sosc_memo *free[MEMO_ROOMS];
-	struct sosc_memo *of[1 << MEMO_BITS]; // by sosc_memo_place
+	struct sosc_memo *of[1 << MEMO_BITS]; // indexed by sosc_memo_place
 };
 
 // walkcache.c
@@ -97,8 +99,9 @@ static inline bool sosc_memo_has_pair(const struct sosc_memo_pair *pair)
 }
 
 /**
- * Every word that decided the walk is what it was: it would be the same. @high: how far the stack
- * can be read. If that says nothing there are no pairs, and words are in the order of the walk.
+ * Return whether every word that determined the walk is unchanged, so that a new walk would give
+ * the same result. @high: the end of the stack that can be read. If the memo has no `high`, it has
+ * no pairs, and its words are in the order of the walk.
  */
 static inline bool sosc_memo_is_same(const struct sosc_memo *memo, uint64_t ret, uint64_t sp,
 				     uint64_t fp, uint64_t high, uint64_t key)
@@ -110,7 +113,7 @@ static inline bool sosc_memo_is_same(const struct sosc_memo *memo, uint64_t ret,
 
 	if (other || memo->high > high)
 		return false;
-	for (; pair + 2 <= pairs_end; pair += 2) // half as many turns
+	for (; pair + 2 <= pairs_end; pair += 2) // half as many iterations
 		if (!sosc_memo_has_pair(&pair[0]) || !sosc_memo_has_pair(&pair[1]))
 			return false;
 	if (pair < pairs_end && !sosc_memo_has_pair(pair))
@@ -121,7 +124,10 @@ static inline bool sosc_memo_is_same(const struct sosc_memo *memo, uint64_t ret,
 	return true;
 }
 
-/** The number of a stack of a program without an interpreter, 0: it has to be walked. */
+/**
+ * Return the number of the stack of a call in a program without an interpreter, 0: the stack has to
+ * be walked.
+ */
 static inline uint32_t sosc_memo_stack(const struct sosc_view *view, uint64_t sp, uint64_t fp,
 				       enum sosc_block_api api)
 {
@@ -134,7 +140,7 @@ static inline uint32_t sosc_memo_stack(const struct sosc_view *view, uint64_t sp
 	memo = view->memos->of[sosc_memo_place(ret, sp)];
 	if (!memo)
 		return 0;
-	// a signal handler may make another one of it meanwhile, which is not the same then
+	// a signal handler may overwrite the memo meanwhile, and then the memo does not match
 	number = __atomic_load_n(&memo->number, __ATOMIC_RELAXED);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (!sosc_memo_is_same(memo, ret, sp, fp, view->high, sosc_memo_key(api, false)))
