@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How code finds a variable: one that each thread has for itself, or one that pointers lead to.
+// Finds the variables that code uses: thread-local variables, and variables that are reached
+// through pointers.
 
 #include "base/memory.h"
 #include "image/image.h"
@@ -12,10 +13,10 @@ enum {
 };
 
 /**
- * Of the first such variable in @size bytes of code at @code: its offset from the thread pointer,
- * or the address of what __tls_get_addr is called with (*index, which is 0 otherwise). Whether
- * there is one; looked for byte by byte, as these sequences stand for nothing else (the ABI's
- * supplement for x86-64, 4.11).
+ * Find the first thread-local variable in @size bytes of code at @code: its offset from the thread
+ * pointer, or the address of the argument with which __tls_get_addr is called (*index, which is 0
+ * otherwise). Return whether there is one. The code is searched byte by byte, because these
+ * sequences occur for no other purpose (the ABI's supplement for x86-64, 4.11).
  */
 bool sosc_first_tls(uint64_t code, uint32_t size, uint64_t *index, int64_t *offset)
 {
@@ -30,7 +31,8 @@ bool sosc_first_tls(uint64_t code, uint32_t size, uint64_t *index, int64_t *offs
 		const uint8_t *at = bytes + i;
 
 		*index = 0;
-		// 66 lea; 66 66 rex.W call, or by the word that holds the address: 66 rex.W call
+		// 66 lea; 66 66 rex.W call, or a call through a word that holds the address: 66
+		// rex.W call
 		if (at[0] == 0x66 && at[1] == 0x48 && at[2] == 0x8d && at[3] == 0x3d &&
 		    at[8] == 0x66 &&
 		    ((at[9] == 0x66 && at[10] == 0x48 && at[11] == 0xe8) ||
@@ -43,7 +45,7 @@ bool sosc_first_tls(uint64_t code, uint32_t size, uint64_t *index, int64_t *offs
 		    (at[3] & 0xc7) == 0x04 && at[4] == 0x25) {
 			memcpy(&distance, at + 5, sizeof(distance));
 			if (distance == 0x28)
-				continue; // what the stack protector has there
+				continue; // the stack protector's canary
 			*offset = distance;
 			return true;
 		}
@@ -51,13 +53,13 @@ bool sosc_first_tls(uint64_t code, uint32_t size, uint64_t *index, int64_t *offs
 	return false;
 }
 
-// The address of an operand in memory, by its ModRM byte at @modrm and the register that has @value; 0:
-// it is none of these.
+// Returns the address of a memory operand, given its ModRM byte at @modrm and that register @base
+// holds @value. Returns 0 for other operands.
 static uint64_t operand_at(const uint8_t *modrm, uint32_t base, uint64_t value)
 {
 	int32_t offset = 0;
 
-	if ((*modrm & 7) != base || base == 4) // of another register, or of two
+	if ((*modrm & 7) != base || base == 4) // another base register, or an index register
 		return 0;
 	if (*modrm >> 6 == 1)
 		return value + (uint64_t)(int64_t)(int8_t)modrm[1];
@@ -69,15 +71,16 @@ static uint64_t operand_at(const uint8_t *modrm, uint32_t base, uint64_t value)
 }
 
 /**
- * Where the code at @code, @size bytes of it, finds the first operand in memory that is no pointer, by
- * pointers that lead from one to the next: the first lies in the image. 0: it begins with something
- * else (Intel's manual, volume 2, 2.1.5). @tid: of this thread, for reading.
+ * Return the address of the first memory operand that is not a pointer, in @size bytes of code at
+ * @code. The code has to begin with loads of pointers, of which the first is in the image and each
+ * leads to the next. Return 0 if the code begins with something else (Intel's manual, volume 2,
+ * 2.1.5). @tid: id of this thread, for reading memory.
  */
 uint64_t sosc_last_loaded(uint64_t code, uint32_t size, uint32_t tid)
 {
 	const struct sosc_loaded *image = sosc_image_of(code);
 	const uint8_t *at = (const uint8_t *)code, *end = at + size - LONGEST - 1;
-	uint32_t base = 8; // no register has a pointer yet
+	uint32_t base = 8; // no register holds a pointer yet
 	uint64_t addr = 0, value = 0;
 	int32_t distance;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPython's insides: which version an image is, and the texts of code objects.
+// CPython's internals: which version an image is, and the texts of code objects.
 
 #include "vm/cpython.h"
 #include "image/lookup.h"
@@ -7,14 +7,16 @@
 enum {
 	MINOR_OLDEST = 9,
 	SIZE = 16, // ob_size of a bytes object
-	STATE_SHIFT = 2, // bits of a str's state that are not about its characters,
-	STATE_LATER = 14, // and more of them in some builds
+	STATE_SHIFT = 2, // lower bits of a str's state that are not about its characters,
+	STATE_LATER = 14, // and additional ones in some builds
 	STATE_KIND = 7,
 	STATE_COMPACT = 1 << 3,
 	STATE_ASCII = 1 << 4,
 };
 
-/** Whether an image is an interpreter's library, or a program that has one in it. */
+/**
+ * Return whether an image is an interpreter's library, or a program that contains an interpreter.
+ */
 bool sosc_python_is_in(const struct sosc_loaded *image)
 {
 	return sosc_function_of(image, "Py_IsInitialized") && sosc_function_of(image, "PyList_New");
@@ -44,13 +46,13 @@ static bool says(const char *text, const char *word)
 	return false;
 }
 
-/** Whether a version, as Py_GetVersion tells it, is that of a build without a GIL. */
+/** Return whether a version string of Py_GetVersion belongs to a build without a GIL. */
 bool sosc_python_is_free_threaded(const char *version)
 {
 	return says(version, "free-threading");
 }
 
-/** Where a version with a GIL keeps things, NULL: nobody knows. */
+/** Return the layout of a version with a GIL, or NULL if it is unknown. */
 const struct sosc_python *sosc_python_known(const char *version, const struct sosc_python *layouts,
 					    uint32_t count)
 {
@@ -68,7 +70,7 @@ static struct sosc_text text_of(const struct sosc_python *at, uint64_t object)
 	uint32_t width;
 	uint64_t length = sosc_word_at(object + at->text_length);
 
-	if (!(state & STATE_KIND)) // never 0: an early 3.14
+	if (!(state & STATE_KIND)) // the kind is never 0, so this is an early 3.14
 		state >>= STATE_LATER;
 	width = state & STATE_KIND;
 
@@ -81,7 +83,7 @@ static struct sosc_text text_of(const struct sosc_python *at, uint64_t object)
 	};
 }
 
-/** What is copied of a code object. */
+/** Return the texts of a code object that have to be copied. */
 struct sosc_code_texts sosc_python_texts(const struct sosc_python *at,
 					 const struct sosc_origin *code)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * CPython's insides: frames and code objects, by a table of where a version keeps things
+ * CPython's internals: frames and code objects, by the table of a version's offsets
  * (soscope/objects.h).
  */
 #ifndef SOSC_CPYTHON_H
@@ -26,7 +26,10 @@ static inline uint64_t sosc_word_at(uint64_t addr)
 	return *(const uint64_t *)addr;
 }
 
-/** How far in its code a frame is that says @instr of it: see sosc_python_instr. */
+/**
+ * Return the offset of a frame in its code, whose field has the value @instr. See
+ * sosc_python_instr.
+ */
 static inline int32_t sosc_python_instr_of(const struct sosc_python *at, uint64_t instr,
 					   uint64_t code)
 {
@@ -40,7 +43,9 @@ static inline int32_t sosc_python_instr_of(const struct sosc_python *at, uint64_
 	}
 }
 
-/** The newest frame of a thread that holds the GIL, which may be a shim; 0: it has none. */
+/**
+ * Return the newest frame of a thread that holds the GIL; 0: it has none. The frame may be a shim.
+ */
 static inline uint64_t sosc_python_newest(const struct sosc_python *at, uint64_t thread_state)
 {
 	uint64_t frame = sosc_word_at(thread_state + at->state_frame);
@@ -49,14 +54,17 @@ static inline uint64_t sosc_python_newest(const struct sosc_python *at, uint64_t
 						       frame;
 }
 
-/** Whether a frame has no code. */
+/** Return whether a frame has no code. */
 static inline bool sosc_python_is_shim(const struct sosc_python *at, uint64_t frame)
 {
 	return at->frame_owner != SOSC_NONE &&
 	       *(const uint8_t *)(frame + at->frame_owner) >= at->shim;
 }
 
-/** How far in its code a frame is, bytes from the first instruction; below 0: in front of it. */
+/**
+ * Return the offset of a frame in its code, in bytes from the first instruction; negative before
+ * it.
+ */
 static inline int32_t sosc_python_instr(const struct sosc_python *at, uint64_t frame, uint64_t code)
 {
 	uint64_t instr = sosc_word_at(frame + at->frame_instr);
@@ -65,7 +73,7 @@ static inline int32_t sosc_python_instr(const struct sosc_python *at, uint64_t f
 		at, at->instr_kind == SOSC_INSTR_POINTER ? instr : (uint32_t)instr, code);
 }
 
-/** What tells a code object from a later one at its address. */
+/** Return the fields that distinguish a code object from a later one at its address. */
 static inline struct sosc_origin sosc_python_code(const struct sosc_python *at, uint64_t code)
 {
 	return (struct sosc_origin){

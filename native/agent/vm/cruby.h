@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Ruby's insides (CRuby 2.7 and newer): objects, and which version an image is.
- */
+/** Ruby's internals (CRuby 2.7 and newer): objects, and which version an image is. */
 #ifndef SOSC_CRUBY_H
 #define SOSC_CRUBY_H
 
@@ -12,7 +10,7 @@
 
 struct sosc_loaded;
 
-typedef uint64_t sosc_value; // VALUE: an object's address, or what it says itself
+typedef uint64_t sosc_value; // VALUE: an object's address, or an immediate value
 
 enum sosc_ruby_kind { // ruby/internal/value_type.h: RUBY_T_...
 	KIND_NONE = 0,

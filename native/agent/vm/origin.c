@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A code object may be gone when its objects are looked at, and another one may have its address.
-// So an origin is told by all that a code object points to, and what is needed of it is copied
-// when it is seen first. What it points to may be gone, too, and something else be there: so an
-// origin that was not seen since code was made last is compared with its copy.
+// A code object may be gone when its objects are examined, and another code object may have its
+// address. So an origin is identified by all pointers in a code object, and the texts that are
+// needed are copied when the code object is seen first. The texts may be gone, too, and other texts
+// may have their addresses. So if code objects were made since an origin was last seen, the origin
+// is compared with its copy.
 
 #include "vm/origin.h"
 #include "base/memory.h"
@@ -10,11 +11,11 @@
 
 enum {
 	ORIGINS_MAX = 1 << 19,
-	BITS_FIRST = 11, // of the number of a bucket
+	BITS_FIRST = 11, // log2 of the number of buckets
 	BITS_MOST = 20, // twice as many as origins
-	GROWTH = 2, // bits
+	GROWTH = 2, // bits added at a time
 	PIECE = 1 << 20, // bytes
-	WHOLE_CODE = INT32_MIN, // no instruction
+	WHOLE_CODE = INT32_MIN, // an origin that stands for a code object, not an instruction
 	GIVEN_UP = 2, // the lock is held, and a thread has waited for it in vain
 };
 
@@ -22,24 +23,24 @@ struct sosc_objects_tally sosc_objects_tally;
 struct sosc_origin *sosc_origins;
 uint32_t *sosc_origin_locks;
 
-struct buckets { // stay until the agent rests: another thread may look into older ones
+struct buckets { // kept until the agent rests: another thread may still search older ones
 	struct buckets *older;
-	uint32_t shift; // of a hash, to its bucket
+	uint32_t shift; // shifts a hash to its bucket
 	uint32_t mask;
-	uint32_t numbers[]; // of origins, 0 = free
+	uint32_t numbers[]; // numbers of origins, 0 = free
 };
 
-struct piece { // memory that copies are cut from
+struct piece { // memory from which copies are allocated
 	struct piece *former;
-	uint64_t size; // of all of it
+	uint64_t size; // bytes, including this header
 	uint8_t bytes[];
 };
 
 static struct buckets *buckets;
-static uint32_t *hashes; // of each origin
-static uint32_t *epochs; // of each origin: when it was last compared
+static uint32_t *hashes; // by number of an origin
+static uint32_t *epochs; // by number of an origin: the epoch in which it was last compared
 static struct piece *piece;
-static uint64_t piece_used; // bytes of it
+static uint64_t piece_used; // bytes in use
 
 static void put(struct buckets *into, uint32_t number)
 {
@@ -55,8 +56,8 @@ static uint64_t size_of_buckets(uint64_t count)
 	return sizeof(*buckets) + sizeof(*buckets->numbers) * count;
 }
 
-// Small tables stay in few pages and in the cache. Who looks into an older one may miss an origin,
-// and then comes with the lock.
+// Makes a larger table. Small tables stay in few pages and in the cache. A thread that searches an
+// older table may miss an origin, and then searches again with the lock.
 static bool grow(uint32_t bits)
 {
 	struct buckets *made = sosc_memory_map(size_of_buckets(1ull << bits));
@@ -83,7 +84,8 @@ static bool has_room(void)
 	       sosc_objects_tally.origin_count < size - 1;
 }
 
-// Who holds a lock is not there in a forked child, and has left nothing that is half done.
+// Locks are wiped in a forked child, because the thread that holds a lock does not exist there. It
+// has left nothing half done.
 static uint32_t *make_locks(void)
 {
 	uint32_t *made = sosc_memory_map(sizeof(*made) * ORIGIN_LOCKS);
@@ -94,7 +96,7 @@ static uint32_t *make_locks(void)
 	return made;
 }
 
-/** Return whether there is memory for them. */
+/** Return whether there is memory for origins. */
 bool sosc_origins_init(void)
 {
 	if (!sosc_origins)
@@ -113,7 +115,8 @@ bool sosc_origins_init(void)
 }
 
 /**
- * The agent rests: give all of that back. No thread is here, and nobody has the number of an origin.
+ * The agent rests: unmap all of this. No thread is in the agent, and no number of an origin is in
+ * use.
  */
 void sosc_origins_rest(void)
 {
@@ -138,7 +141,7 @@ void sosc_origins_rest(void)
 	sosc_objects_tally.origins = sosc_objects_tally.origin_count = 0;
 }
 
-// One address may be that of many code objects, one after the other.
+// One address may belong to many code objects, one after the other.
 static uint32_t hash_of(const struct sosc_origin *wanted)
 {
 	uint64_t lines = (uint64_t)(wanted->first_line ^ wanted->size << 8) << 32 |
@@ -159,7 +162,7 @@ static bool is_code(const struct sosc_origin *a, const struct sosc_origin *b)
 	       a->instr == b->instr;
 }
 
-/** The number of an origin that was seen before in this @epoch, 0: it was not. */
+/** Return the number of an origin that was seen before in this @epoch, 0: none. */
 uint32_t sosc_origin_find(const struct sosc_origin *wanted, uint32_t epoch)
 {
 	const struct buckets *in = __atomic_load_n(&buckets, __ATOMIC_ACQUIRE);
@@ -255,7 +258,7 @@ static bool is_copy(const struct sosc_code *code, uint32_t first_line,
 		       header.lines_size);
 }
 
-// The number of an origin whose copy says the same, 0: there is none.
+// Returns the number of an origin whose copy has the same contents, 0: none.
 static uint32_t compare(const struct sosc_origin *wanted, const struct sosc_code_texts *texts)
 {
 	uint32_t at = hash_of(wanted) >> buckets->shift, number;
@@ -270,7 +273,7 @@ static uint32_t compare(const struct sosc_origin *wanted, const struct sosc_code
 	return number;
 }
 
-// @hash: by which it is looked for.
+// @hash: the hash under which it is entered.
 static uint32_t add(const struct sosc_origin *wanted, uint32_t hash, uint64_t copy)
 {
 	uint32_t number = (uint32_t)sosc_objects_tally.origin_count;
@@ -299,7 +302,8 @@ static uint64_t mixed(uint64_t hash, const void *data, uint32_t size)
 	return hash;
 }
 
-// What a copy says tells where it is found: programs may make ever new code at one address.
+// A copy is entered under the hash of its contents, because programs may keep making new code at
+// the same address.
 static uint32_t hash_of_copy(uint32_t first_line, const struct sosc_code_texts *texts)
 {
 	const struct sosc_code header = header_of(first_line, texts);
@@ -311,7 +315,8 @@ static uint32_t hash_of_copy(uint32_t first_line, const struct sosc_code_texts *
 	return (uint32_t)(hash * 0x9e3779b97f4a7c15 >> 32);
 }
 
-// The copy stands at an origin of its own, which no object has. @make: if there is none yet.
+// The copy belongs to an origin of its own, which no object has. @make: make it if there is none
+// yet.
 static uint32_t code_of(const struct sosc_origin *wanted, const struct sosc_code_texts *texts,
 			bool make)
 {
@@ -331,8 +336,9 @@ static uint32_t code_of(const struct sosc_origin *wanted, const struct sosc_code
 	return make ? add(&code, hash, make_copy(code.first_line, texts)) : ORIGIN_UNKNOWN;
 }
 
-// If the thread that holds the lock has left by siglongjmp, nobody ever unlocks it. Who has waited once in vain
-// tells the others, so that they do not wait for each code of the program.
+// If the thread that holds the lock has left by siglongjmp, the lock is never released. A thread
+// that has waited once in vain marks the lock, so that others do not wait for each code object of
+// the program.
 static bool lock(void)
 {
 	uint32_t *word = &sosc_origin_locks[ORIGIN_LOCK_MAKE];
@@ -357,8 +363,9 @@ static void unlock(void)
 }
 
 /**
- * The number of the origin that has the copy of @wanted's code, whatever instruction that names;
- * ORIGIN_UNKNOWN as sosc_origin_make, or where there is none and none is to be made (@make).
+ * Return the number of the origin that has the copy of @wanted's code, for any instruction. Return
+ * ORIGIN_UNKNOWN in the cases of sosc_origin_make, and if there is none and none is to be made
+ * (@make).
  */
 uint32_t sosc_origin_code(const struct sosc_origin *wanted, const struct sosc_code_texts *texts,
 			  bool make)
@@ -373,8 +380,9 @@ uint32_t sosc_origin_code(const struct sosc_origin *wanted, const struct sosc_co
 }
 
 /**
- * Number an origin that was not found in this @epoch. Interpreters that have a lock each may come
- * here at once: whoever is second does without.
+ * Make a number for an origin that was not found in this @epoch. Return ORIGIN_UNKNOWN if that is
+ * not possible. Interpreters with separate locks may come here at the same time: the second one
+ * gives up.
  */
 uint32_t sosc_origin_make(const struct sosc_origin *wanted, const struct sosc_code_texts *texts,
 			  uint32_t epoch)
@@ -384,7 +392,8 @@ uint32_t sosc_origin_make(const struct sosc_origin *wanted, const struct sosc_co
 	if (!lock())
 		return ORIGIN_UNKNOWN;
 	number = compare(wanted, texts);
-	if (!number && sosc_objects_tally.origin_count <= ORIGINS_MAX - 2) { // a copy's and its own
+	// room for the copy's origin and for this one
+	if (!number && sosc_objects_tally.origin_count <= ORIGINS_MAX - 2) {
 		code = code_of(wanted, texts, true);
 		number = add(wanted, hash_of(wanted), code ? sosc_origins[code].copy : 0);
 	}
@@ -393,7 +402,7 @@ uint32_t sosc_origin_make(const struct sosc_origin *wanted, const struct sosc_co
 	return number;
 }
 
-/** The origin of objects that are made where no code runs; @size: see struct sosc_origin. */
+/** Return the origin of objects that are made while no code runs. @size: see struct sosc_origin. */
 uint32_t sosc_origin_nowhere(uint32_t size)
 {
 	struct sosc_code_texts none = {{NULL, 0, 0}, {NULL, 0, 0}, {NULL, 0, 0}};

@@ -12,13 +12,13 @@
 
 enum {
 	ORIGIN_UNKNOWN = 0, // there was no room
-	ORIGIN_NOWHERE = 1, // no frame ran
+	ORIGIN_NOWHERE = 1, // no frame was running
 	ORIGINS_FIRST = 2,
-	ORIGIN_ALWAYS = 0, // an epoch that never ends: nothing else gets the addresses
-	ORIGIN_OURS = UINT32_MAX, // a file of soscope's: nothing that is counted
+	ORIGIN_ALWAYS = 0, // an epoch that never ends, for addresses that are never reused
+	ORIGIN_OURS = UINT32_MAX, // a file of soscope's own, whose objects are not counted
 };
 
-struct sosc_text { // part of what is copied of a code object
+struct sosc_text { // a text that is copied from a code object
 	const void *data;
 	uint32_t size; // bytes
 	uint32_t width;
@@ -28,13 +28,13 @@ struct sosc_code_texts {
 	struct sosc_text file, name, lines;
 };
 
-enum { // words that are 0 in a forked child, whoever held them
+enum { // words that are set to 0 in a forked child
 	ORIGIN_LOCK_MAKE,
 	ORIGIN_LOCK_RECENT, // pythonrecent.c
 	ORIGIN_LOCKS,
 };
 
-extern struct sosc_objects_tally sosc_objects_tally; // of objects: which origins there are, too
+extern struct sosc_objects_tally sosc_objects_tally; // counts of objects, and the origins
 extern struct sosc_origin *sosc_origins;
 extern uint32_t *sosc_origin_locks;
 

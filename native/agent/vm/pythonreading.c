@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of what is read of frames of Python. The words of a frame that lead on are noted.
+// Copies of Python frames. The words of a frame by which a walk goes on are noted.
 
 #include "vm/pythonreading.h"
 #include "base/memory.h"
@@ -14,7 +14,7 @@ static uint32_t larger(uint32_t a, uint32_t b)
 	return a > b ? a : b;
 }
 
-// How many bytes of a frame, of a code object or of a text are looked at; 0: too many.
+// These return how many bytes of a frame, a code object or a text are read; 0: too many.
 static uint32_t part_of_frame(const struct sosc_python *at)
 {
 	uint32_t size = larger(larger(at->frame_code, at->frame_previous), at->frame_instr) + 8;
@@ -41,14 +41,14 @@ uint32_t sosc_part_of_text(const struct sosc_python *at)
 	return size <= READING_PART ? size : 0;
 }
 
-/** Where a copy of @size bytes of what lies at @addr is; 0: they cannot be read. */
+/** Return the address of a copy of @size bytes at @addr; 0: they cannot be read. */
 uint64_t sosc_part_copy(const struct sosc_reading *reading, uint8_t *copy, uint64_t addr,
 			uint32_t size)
 {
 	return size && sosc_read(reading->tid, copy, addr, size) == size ? (uint64_t)copy : 0;
 }
 
-/** Read a word that leads to frames; false: it is not there. */
+/** Read a word that leads to frames. Return false if it cannot be read. */
 bool sosc_read_word(const struct sosc_reading *reading, uint64_t addr, uint64_t *value)
 {
 	if (sosc_read(reading->tid, value, addr, sizeof(*value)) != sizeof(*value))
@@ -57,7 +57,7 @@ bool sosc_read_word(const struct sosc_reading *reading, uint64_t addr, uint64_t 
 	return true;
 }
 
-// The words of a frame, whose copy lies at @from, that lead on.
+// Notes the words of a frame, whose copy lies at @from, by which a walk goes on.
 static void note(const struct sosc_reading *reading, uint64_t frame, uint64_t from)
 {
 	const struct sosc_python *at = reading->at;
@@ -65,13 +65,13 @@ static void note(const struct sosc_reading *reading, uint64_t frame, uint64_t fr
 				  at->frame_owner & ~7u, at->frame_entry & ~7u};
 
 	for (uint32_t i = 0; i < sizeof(words) / sizeof(*words); i++)
-		if (words[i] < READING_PART) // or this version has none
+		if (words[i] < READING_PART) // else this version has no such field
 			sosc_chain_note(reading->chain, frame + words[i], word_at(from + words[i]));
 }
 
 /**
- * Where a copy of a frame is; 0: it cannot be read. Most callers' frames lie right below a frame: what
- * is in the page is read with it.
+ * Return the address of a copy of a frame; 0: it cannot be read. Most callers' frames lie right
+ * below a frame, so the rest of the page below is read with it.
  */
 uint64_t sosc_frame_copy(struct sosc_reading *reading, uint64_t frame)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * What is read of frames of Python: memory that stays as it is, or copies of what may go meanwhile.
+ * Reading Python frames: directly from memory that cannot change, or as copies of memory that may
+ * be freed meanwhile.
  */
 #ifndef SOSC_PYTHONREADING_H
 #define SOSC_PYTHONREADING_H
@@ -11,15 +12,16 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-	READING_PART = 256, // bytes of a struct that are of interest
-	READING_WINDOW = 1024, // bytes of frames that are read at once
+	READING_PART = 256, // most bytes of a struct that are read
+	READING_WINDOW = 1024, // bytes of frames that are read at a time
 };
 
 struct sosc_reading {
 	const struct sosc_python *at;
-	uint32_t tid; // by whose id memory that may be gone is read; 0: it stays as it is
-	struct sosc_chain *chain; // where what is read is kept; or NULL
-	struct sosc_window window; // READING_PART bytes at least
+	// thread id for checked reads of memory that may be freed; 0: the memory cannot change
+	uint32_t tid;
+	struct sosc_chain *chain; // where the words that were read are noted; or NULL
+	struct sosc_window window; // at least READING_PART bytes
 	_Alignas(uint64_t) uint8_t code[READING_PART]; // a copy
 };
 
@@ -31,7 +33,7 @@ uint64_t sosc_part_copy(const struct sosc_reading *reading, uint8_t *copy, uint6
 uint64_t sosc_frame_copy(struct sosc_reading *reading, uint64_t frame);
 bool sosc_read_word(const struct sosc_reading *reading, uint64_t addr, uint64_t *value);
 
-/** Where a code object can be read; 0: nowhere. */
+/** Return an address at which a code object can be read; 0: none. */
 static inline uint64_t sosc_code_at(struct sosc_reading *reading, uint64_t code)
 {
 	return reading->tid ? sosc_part_copy(reading, reading->code, code,
@@ -39,7 +41,7 @@ static inline uint64_t sosc_code_at(struct sosc_reading *reading, uint64_t code)
 			      code;
 }
 
-/** The same of a frame. */
+/** The same for a frame. */
 static inline uint64_t sosc_frame_at(struct sosc_reading *reading, uint64_t frame)
 {
 	return reading->tid ? sosc_frame_copy(reading, frame) : frame;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frames of Python in stacks. While a thread holds the interpreter's lock, nobody else changes
-// them, nor frees their code. A thread that has let go of the lock for a call has the same frames until
-// it is back; the interpreter names the thread's own state by a value of the thread. But another thread
-// may end the interpreter meanwhile, or the state, and give their memory away. So then they are only
-// read where they are still there.
+// The frames of Python in stacks. While a thread holds the interpreter's lock, no other thread
+// changes its frames or frees their code. A thread that has released the lock for a call has the
+// same frames until it takes the lock again, and the interpreter finds the thread's own state by a
+// thread-specific value. But another thread may end the interpreter meanwhile, or free the state.
+// So in this case frames are read only with checks that their memory still exists.
 //
-// A code object may be gone when a stack is read. So a copy of its names and lines lies among the
-// stacks, and frames name that by its number. Which number a code object has is true until it ends:
-// another one may have its address then, and those of all that it points to. So the interpreter's
-// type of code objects tells us of their ends.
+// A code object may be gone when a stack is read later. So a copy of its names and lines is stored
+// between the stacks, and frames refer to the copy by its number. The number of a code object is
+// valid until the object ends: then another code object may have its address, and the addresses of
+// all that it points to. So the deallocator of the interpreter's code type is replaced, to see when
+// code objects end.
 //
-// A signal handler may interrupt a walk, and return when the session is over. So what a walk reads
-// of a session lies in memory of ours.
+// A signal handler may interrupt a walk, and return after the session is over. So whatever a walk
+// reads of a session lies in memory of the agent.
 
 #include "vm/pythonstack.h"
 #include "base/arch.h"
@@ -27,34 +28,37 @@
 #include "vm/pythonreading.h"
 
 enum {
-	LOOK_MAX = 512, // frames that are looked at
+	LOOK_MAX = 512, // most frames to look at
 	TYPE = 8, // ob_type
 	TYPE_DEALLOC = 48, // tp_dealloc: the same in all versions
 	SEEN_BITS = 11,
-	MINOR_WITH_INLINED_CALLS = 11, // before, each frame has a call of its own that runs it
-	CODES = 1 << 19, // numbers of origins
-	BYTES_HEAD = 24, // of a bytes object, up to its size
-	TEXTS = 3, // of a code object
+	// in older versions, a separate call of the evaluator runs each frame
+	MINOR_WITH_INLINED_CALLS = 11,
+	CODES = 1 << 19, // most numbers of origins
+	BYTES_HEAD = 24, // bytes of a bytes object up to its size
+	TEXTS = 3, // texts of a code object
 	LAYOUTS_MAX = 32,
 };
 
 static struct sosc_blocks *table;
-static const struct sosc_loaded *interpreter, *last; // the one, and what was looked at last
-static struct sosc_python layouts[LAYOUTS_MAX]; // the same ones in each session
+// the interpreter's image, and the image that was checked last
+static const struct sosc_loaded *interpreter, *last;
+static struct sosc_python layouts[LAYOUTS_MAX]; // the same in each session
 static uint32_t layout_count;
-static const struct sosc_python *layout; // one of them; NULL: the interpreter's is not known yet
+static const struct sosc_python *layout; // one of these; NULL: not determined yet
 static void *(*thread_state)(void), *(*released_state)(void);
 static int (*is_initialized)(void);
 static uint64_t code_type;
-static uint32_t *numbers; // of copies among the stacks, by the number of an origin
+static uint32_t *numbers; // number of the copy between the stacks, by the number of an origin
 static uint32_t preparing;
-static void (*end_code)(void *code); // what ends a code object; NULL: we are not told of that
-static uint32_t session; // counts them: numbers of an earlier one are of no use
-static uint32_t ends; // of code objects
+// the original deallocator of code objects; NULL: it is not replaced
+static void (*end_code)(void *code);
+static uint32_t session; // counts sessions: numbers of an earlier session are invalid
+static uint32_t ends; // counts code objects that have ended
 
-static struct seen { // a code object that was there not long ago
-	uint32_t version; // odd: it is being written
-	uint32_t session; // whose number it is
+static struct seen { // a code object that was seen recently
+	uint32_t version; // odd: the entry is being written
+	uint32_t session; // the session in which the number is valid
 	uint32_t number;
 	struct sosc_origin code; // .code is 0: it has ended
 } seen[1 << SEEN_BITS];
@@ -70,7 +74,7 @@ static void refuse(enum sosc_python_frames why)
 	__atomic_store_n(&sosc_languages[SOSC_LANGUAGE_PYTHON].is_there, false, __ATOMIC_RELEASE);
 }
 
-/** A session begins, whose stacks have no code yet. */
+/** A session begins. Its stacks have no code objects yet. */
 void sosc_python_stacks_start(const struct sosc_blocks *given, struct sosc_blocks *own)
 {
 	table = own;
@@ -80,14 +84,14 @@ void sosc_python_stacks_start(const struct sosc_blocks *given, struct sosc_block
 	layout = NULL;
 	interpreter = last = NULL;
 	sosc_languages[SOSC_LANGUAGE_PYTHON].is_there = false;
-	preparing = 0; // or whoever prepares is in a handler that has left for good
+	preparing = 0; // the thread that was preparing may have left by a signal handler's jump
 	__atomic_fetch_add(&session, 1, __ATOMIC_RELEASE);
 	if (numbers)
 		(void)sosc_sys3(SYS_MADVISE, (long)numbers, CODES * sizeof(*numbers),
 				MADV_DONTNEED);
 }
 
-/** This is a forked child: nobody finishes what another thread was in the middle of. */
+/** This is a forked child: nothing that another thread was in the middle of will be finished. */
 void sosc_python_stacks_forked(void)
 {
 	preparing = 0;
@@ -98,8 +102,8 @@ void sosc_python_stacks_forked(void)
 		}
 }
 
-// Nobody has a number for a code object that ends: whoever is in the middle of writing one has a
-// frame that keeps it.
+// Forgets the number of a code object that ends. No thread can be writing its number, because such
+// a thread would have a frame that keeps the code object alive.
 static void forget_code(uint64_t code)
 {
 	struct seen *entry = seen_of(code);
@@ -108,12 +112,12 @@ static void forget_code(uint64_t code)
 	if (version & 1 || entry->code.code != code ||
 	    !__atomic_compare_exchange_n(&entry->version, &version, version + 1, false,
 					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-		return; // it is of another one
+		return; // the entry belongs to another code object
 	entry->code.code = 0;
 	__atomic_store_n(&entry->version, version + 2, __ATOMIC_RELEASE);
 }
 
-// Stands in the place of what ends a code object.
+// Replaces the deallocator of code objects.
 static void code_ends(void *code)
 {
 	__atomic_fetch_add(&ends, 1, __ATOMIC_RELEASE);
@@ -136,7 +140,7 @@ static void hear_of_ends(void)
 		end_code = NULL;
 }
 
-/** An image is there, and relocated: it may be an interpreter. */
+/** An image was loaded and relocated. It may contain an interpreter. */
 void sosc_python_stacks_see(const struct sosc_loaded *image)
 {
 	if (interpreter || image == last || !layout_count)
@@ -144,7 +148,7 @@ void sosc_python_stacks_see(const struct sosc_loaded *image)
 	last = image;
 	if (!sosc_python_is_in(image))
 		return;
-	// debug builds have other structs; Py_REF_DEBUG alone defines this
+	// debug builds have other structs; only builds with Py_REF_DEBUG define this
 	if (sosc_function_of(image, "_Py_NegativeRefcount")) {
 		refuse(SOSC_PYTHON_DEBUG);
 		return;
@@ -152,10 +156,11 @@ void sosc_python_stacks_see(const struct sosc_loaded *image)
 	interpreter = image;
 	hear_of_ends();
 	__atomic_store_n(&sosc_languages[SOSC_LANGUAGE_PYTHON].is_there, true, __ATOMIC_RELEASE);
-	__atomic_fetch_add(&sosc_rules_epoch, 1, __ATOMIC_RELEASE); // stacks were walked without it
+	// earlier walks did not include this interpreter
+	__atomic_fetch_add(&sosc_rules_epoch, 1, __ATOMIC_RELEASE);
 }
 
-/** An image has gone. */
+/** An image was unloaded. */
 void sosc_python_stacks_forget(const struct sosc_loaded *image)
 {
 	if (image != interpreter)
@@ -164,7 +169,8 @@ void sosc_python_stacks_forget(const struct sosc_loaded *image)
 	interpreter = NULL;
 	layout = NULL;
 	end_code = NULL;
-	__atomic_fetch_add(&session, 1, __ATOMIC_RELEASE); // nobody tells of its code any more
+	// the ends of its code objects are not seen any more
+	__atomic_fetch_add(&session, 1, __ATOMIC_RELEASE);
 }
 
 static bool look_up(const struct sosc_loaded *image, void *to, const char *name)
@@ -175,7 +181,7 @@ static bool look_up(const struct sosc_loaded *image, void *to, const char *name)
 	return addr != 0;
 }
 
-// Its version is known when it has begun.
+// The version can only be read after the interpreter is initialised.
 static const struct sosc_python *find_layout(const struct sosc_loaded *image)
 {
 	const char *(*version)(void);
@@ -205,7 +211,8 @@ static const struct sosc_python *find_layout(const struct sosc_loaded *image)
 
 static bool prepare(void)
 {
-	// the next session may have begun, without an interpreter, when a handler returns here
+	// the next session, without an interpreter, may have begun when a signal handler returns
+	// here
 	const struct sosc_loaded *image = interpreter;
 	const struct sosc_python *known;
 
@@ -235,7 +242,7 @@ static bool is_code(const struct sosc_origin *a, const struct sosc_origin *b)
 	       a->name == b->name && a->first_line == b->first_line;
 }
 
-// What a code object that may go says of itself, where nobody takes it away.
+// A copy of the texts of a code object that may be freed.
 struct kept {
 	struct sosc_code_texts texts;
 	uint8_t *memory;
@@ -249,7 +256,7 @@ static struct sosc_text *text_of(struct kept *kept, uint32_t i)
 	return texts[i];
 }
 
-// Only how much there is of each, and where; whether that can be read.
+// Determines the sizes and addresses of the texts. Returns whether they can be read.
 static bool measure(const struct sosc_reading *reading, const struct sosc_origin *code,
 		    struct kept *kept)
 {
@@ -285,7 +292,7 @@ static void let_go(const struct kept *kept)
 	(void)sosc_sys3(SYS_MUNMAP, (long)kept->memory, (long)kept->size, 0);
 }
 
-// Whether there was all of it, and memory for it.
+// Copies the texts. Returns false if they cannot be read, or if there is no memory.
 static __attribute__((noinline)) bool keep(const struct sosc_reading *reading,
 					   const struct sosc_origin *code, struct kept *kept)
 {
@@ -312,7 +319,7 @@ static __attribute__((noinline)) bool keep(const struct sosc_reading *reading,
 	return true;
 }
 
-// A copy that is not there yet may take new memory.
+// Returns the number of a code object's copy. A new copy may need memory.
 static uint32_t make_number(const struct sosc_reading *reading, const struct sosc_origin *code,
 			    bool sealed)
 {
@@ -334,7 +341,7 @@ static uint32_t make_number(const struct sosc_reading *reading, const struct sos
 	return numbers[origin];
 }
 
-// The number of a code object that a frame has kept since that was made, 0: not known.
+// Returns the number of a code object that has not ended since the number was stored, 0: unknown.
 static uint32_t number_seen(uint64_t code)
 {
 	const struct seen *entry = seen_of(code);
@@ -347,7 +354,7 @@ static uint32_t number_seen(uint64_t code)
 	return is_same && !(version & 1) && entry->version == version ? number : 0;
 }
 
-// The number of a code object's copy, 0: there is no room for it.
+// Returns the number of a code object's copy, 0: there is no room for it.
 static uint32_t number_of(const struct sosc_reading *reading, struct sosc_origin code, bool sealed)
 {
 	struct seen *entry = seen_of(code.code);
@@ -375,8 +382,8 @@ static uint32_t number_of(const struct sosc_reading *reading, struct sosc_origin
 
 // ---- frames --------------------------------------------------------------------------
 
-// The thread's own state, where it holds the interpreter's lock; else 0. Up to 3.11 it is asked for
-// that of whichever thread holds it.
+// Returns the thread's own state if it holds the interpreter's lock, else 0. Up to 3.11, the
+// function returns the state of any thread that holds the lock.
 static uint64_t own_state(const struct sosc_python *at)
 {
 	uint64_t state = (uint64_t)thread_state();
@@ -384,7 +391,7 @@ static uint64_t own_state(const struct sosc_python *at)
 	return state && word_at(state + at->state_thread) == sosc_thread_pointer() ? state : 0;
 }
 
-// The newest frame of a thread that has let go of the lock, whose state this is; 0: it has none.
+// Returns the newest frame of a thread that has released the lock and has this state; 0: none.
 static uint64_t newest_released(const struct sosc_reading *reading, uint64_t state)
 {
 	const struct sosc_python *at = reading->at;
@@ -412,8 +419,8 @@ static bool is_entry(const struct sosc_python *at, uint64_t frame)
 	       (at->frame_entry != SOSC_NONE && *(const uint8_t *)(frame + at->frame_entry));
 }
 
-// The word of a frame that lies at @frame, 0: it has no code. What cannot be sure to be there is not read
-// where its number is known.
+// Returns the word for the frame that lies at @frame, 0: it has no code. If the code object's
+// number is known, code that may be freed is not read.
 static uint64_t word_of(struct sosc_reading *reading, uint64_t frame, bool sealed)
 {
 	const struct sosc_python *at = reading->at;
@@ -462,8 +469,8 @@ static uint32_t walk(struct sosc_reading *reading, uint64_t frame, uint64_t *fra
 	return count;
 }
 
-// The same of a thread that has let go of the lock. Its stack may have little room: a window is where
-// its frames will be kept.
+// Does the same for a thread that has released the lock. Its stack may be small, so the memory for
+// the kept frames is used as the window.
 static __attribute__((noinline)) uint32_t walk_released(const struct sosc_python *at,
 							uint64_t *frames, uint32_t room,
 							uint32_t tid)
@@ -503,8 +510,8 @@ static __attribute__((noinline)) uint32_t walk_released(const struct sosc_python
 }
 
 /**
- * Store the frames of Python that this thread is in, the innermost first, as stacks have them
- * (SOSC_FRAME_PYTHON). Return how many: at most @room, which is the same in the whole session.
+ * Store the frames of Python in which this thread is, the innermost first, in the form of stacks
+ * (SOSC_FRAME_PYTHON). Return how many, at most @room. @room is the same in the whole session.
  */
 uint32_t sosc_python_stack(uint64_t *frames, uint32_t room, const struct sosc_thread *thread)
 {

@@ -19,7 +19,7 @@ void sosc_python_stacks_forked(void);
 void sosc_python_stacks_forget(const struct sosc_loaded *image);
 uint32_t sosc_python_stack(uint64_t *frames, uint32_t room, const struct sosc_thread *thread);
 
-/** Fill in the table. Here, so that nobody's code page is needed who keeps no stacks. */
+/** Fill in the table. Inline, so that sessions without stacks need not load the code page. */
 static inline void sosc_language_python(void)
 {
 	struct sosc_language *language = &sosc_languages[SOSC_LANGUAGE_PYTHON];

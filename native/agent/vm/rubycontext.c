@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where an interpreter of Ruby has what is read of its threads: its functions, the structs of its
-// version, a thread's execution context, and how its collector stands.
+// Finds what is needed to read threads of a Ruby interpreter: its functions, the structs of its
+// version, a thread's execution context, and the state of its garbage collector.
 
 #include "base/arch.h"
 #include "image/image.h"
@@ -9,8 +9,9 @@
 #include "vm/rubystack.h"
 
 enum {
-	STATIC_TLS_MAX = 1 << 14, // bytes in front of the thread pointer
-	CODE_MAX = 64, // bytes of a function that are looked at
+	// most bytes between a static thread-local variable and the thread pointer
+	STATIC_TLS_MAX = 1 << 14,
+	CODE_MAX = 64, // bytes of a function that are searched
 };
 
 // Versions whose structs are known.
@@ -37,9 +38,9 @@ static bool has_functions(struct sosc_ruby_way *way, const struct sosc_loaded *i
 	       NEEDED(rb_iseq_line_no) && NEEDED(rb_cObject) && NEEDED(ruby_version);
 }
 
-// A variable of the program's own start is at the same place of each thread, and in memory that a
-// thread has from its first instruction on. One that is not would have to be asked for by a
-// function that may allocate.
+// A thread-local variable of an image that was loaded at the program's start has the same offset in
+// each thread, in memory that a thread has from its first instruction on. For other variables, a
+// function would have to be called that may allocate memory.
 static bool find_context(struct sosc_ruby_way *way, const struct sosc_loaded *image)
 {
 	void *(*get_addr)(uint64_t index) = NULL;
@@ -61,8 +62,9 @@ static bool find_context(struct sosc_ruby_way *way, const struct sosc_loaded *im
 }
 
 /**
- * Find the way into the interpreter @image; false: it has not begun, or this one is not known (*why).
- * Whoever is in the middle of a walk may use @way meanwhile. @tid: of this thread.
+ * Find everything that is needed to read the interpreter in @image. Return false if the interpreter
+ * is not initialised yet, or if it is not supported (*why). Code in the middle of a walk may use
+ * @way meanwhile. @tid: id of this thread.
  */
 bool sosc_ruby_find_way(struct sosc_ruby_way *way, const struct sosc_loaded *image, uint32_t tid,
 			enum sosc_ruby_frames *why)
@@ -84,7 +86,7 @@ bool sosc_ruby_find_way(struct sosc_ruby_way *way, const struct sosc_loaded *ima
 	if (*why)
 		return false;
 	way->at = at;
-	// Without this, all of a stack is read anew each time.
+	// Without this, each stack is read anew every time.
 	way->collector =
 		NEEDED(rb_gc_count) ?
 			(const void *)sosc_last_loaded((uint64_t)way->rb_during_gc, CODE_MAX, tid) :
@@ -92,14 +94,14 @@ bool sosc_ruby_find_way(struct sosc_ruby_way *way, const struct sosc_loaded *ima
 	return true;
 }
 
-/** Whether an image is Ruby's library, or a program that has it in it. */
+/** Return whether an image is Ruby's library, or a program that contains it. */
 bool sosc_ruby_is_in(const struct sosc_loaded *image)
 {
 	return sosc_function_of(image, "rb_tracepoint_new") &&
 	       sosc_function_of(image, "ruby_native_thread_p");
 }
 
-/** A version as a number: 301 for "3.1.2". */
+/** Return a version as a number: 301 for "3.1.2". */
 uint32_t sosc_ruby_version(const char *version)
 {
 	uint32_t numbers[2] = {0, 0};

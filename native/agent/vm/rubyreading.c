@@ -1,35 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a frame of Ruby's says of itself, of a thread that has let go of the GVL. The frame keeps its
-// code, and the code its texts and lines. But whoever holds the GVL may move any of these objects to
-// another place (GC.compact), and have the collector forbid all reading of where they were.
+// Reads the code of a Ruby frame in a thread that has released the GVL. The frame keeps its code
+// alive, and the code keeps its texts and lines alive. But the thread that holds the GVL may move
+// any of these objects (GC.compact), and the collector may make their old memory unreadable.
 //
-// So the kernel reads all of it, and then all of it once more. What is the same both times was there at
-// once, in between. No other code that is alive has the frame's instruction among its own, and what is
-// dead has no kind. Where an object has been moved from, it says where to.
+// So the kernel copies all parts, and then copies all parts once more. Parts that are the same both
+// times existed together at a moment in between. No other living code contains the frame's
+// instruction, and a dead object has no kind. The old place of a moved object holds its new
+// address.
 
 #include "vm/rubyreading.h"
 #include "base/memory.h"
 
 enum {
-	OBJECT_SIZE = 40, // bytes that are looked at
+	OBJECT_SIZE = 40, // bytes of an object that are read
 	OBJECT_MOVED_TO = 16,
 	STRING_SIZE = 16,
-	STRING_DATA = 24, // a pointer, or the text itself
-	STRING_SHORT_SIZE = 14, // bits in front of it in its flags, and
+	STRING_DATA = 24, // a pointer to the text, or the text itself
+	STRING_SHORT_SIZE = 14, // position in its flags of the size of a short text, and
 	STRING_SHORT_MASK = 31,
 	ARRAY_SHORT_DATA = 16,
 	ARRAY_DATA = 32,
-	LIES_ELSEWHERE = 1 << 13, // a flag of a string: its text is not in it
-	LIES_INSIDE = 1 << 13, // a flag of an array: what it has is in it
-	FLAGS_OF_COLLECTOR = 0xfe0, // of any object; and some that nobody reads here
+	LIES_ELSEWHERE = 1 << 13, // a flag of a string: its text is stored elsewhere
+	LIES_INSIDE = 1 << 13, // a flag of an array: its elements are stored in it
+	// flags of any object that the collector uses, and some that are not read here
+	FLAGS_OF_COLLECTOR = 0xfe0,
 	BODY_PATH = 64,
 	BODY_LABEL = 80,
-	LINES_SIZE = 32, // of what a body says of its lines
+	LINES_SIZE = 32, // bytes of a body's description of its line table
 	LINES_COUNT = 16,
 	LINES_INDEX = 24,
-	// The index of lines: how many entries begin up to a word of code. First 54 numbers of 7 bits, nine
-	// in a word, then a block for each 512 words: how many begin before it, up to each of its
-	// eight words (9 bits, none for the first), and a bit for each that begins.
+	// The index of a line table: how many entries begin up to a word of code. It has first 54
+	// numbers of 7 bits, nine in a word. Then it has a block for each 512 words of code: the
+	// number of entries that begin before it, the numbers up to each of its eight words (9
+	// bits, none for the first), and a bit for each word of code at which an entry begins.
 	FIRST = 54,
 	A_WORD = 9,
 	FIRST_BITS = 7,
@@ -39,15 +42,15 @@ enum {
 	BLOCK_BITS = 16,
 	RANK_BITS = 9,
 	PARTS = 16,
-	TRIES = 3, // until an object is where its code says
+	TRIES = 3, // attempts, as the collector may be moving objects
 	WINDOWS = 2,
-	COPY_ROOM = 4096, // of all parts
+	COPY_ROOM = 4096, // bytes of all parts
 };
 
 _Static_assert(WINDOWS *RUBY_WINDOW + 2 * COPY_ROOM <= CHAIN_BYTES, "no room for copies");
 _Static_assert((uint32_t)PARTS <= (uint32_t)CHAIN_PARTS, "no room for parts");
 
-/** A walk begins. Nothing else may be kept in @chain meanwhile. */
+/** Begin a walk. Nothing else may be kept in @chain meanwhile. */
 void sosc_ruby_reading_begin(struct sosc_ruby_reading *reading, const struct sosc_ruby_layout *at,
 			     struct sosc_chain *chain, uint32_t tid)
 {
@@ -68,7 +71,10 @@ static uint8_t *second_copies(const struct sosc_ruby_reading *reading)
 	return copies(reading) + COPY_ROOM;
 }
 
-/** COPY_ROOM bytes that nobody needs when a code is read: only its texts and its line are kept. */
+/**
+ * Return COPY_ROOM bytes that are free after a code object has been read, when only its texts and
+ * its line are kept.
+ */
 void *sosc_ruby_reading_room(const struct sosc_ruby_reading *reading)
 {
 	return copies(reading);
@@ -78,13 +84,13 @@ static uint64_t word_at(const uint8_t *copy, uint32_t at)
 {
 	uint64_t word;
 
-	memcpy(&word, copy + at, sizeof(word)); // behind a text, no word is aligned
+	memcpy(&word, copy + at, sizeof(word)); // copies behind a text are not aligned
 	return word;
 }
 
 // ---- parts -----------------------------------------------------------------------
 
-// Where a copy of a part of a code is; NULL: it cannot be read.
+// Returns the address of a copy of a part; NULL: it cannot be read.
 static const uint8_t *fetch(struct sosc_ruby_reading *reading, uint64_t addr, uint32_t size)
 {
 	struct sosc_chain_part *part = &reading->chain->part[reading->parts];
@@ -100,9 +106,9 @@ static const uint8_t *fetch(struct sosc_ruby_reading *reading, uint64_t addr, ui
 	return to;
 }
 
-// Reads the object *value, and returns where its copy is. If the collector has moved the object,
-// *value becomes its new address. `kinds` has a bit for each kind that is right. The result is NULL
-// for an object of another kind, and for one that cannot be read.
+// Reads the object *value, and returns the address of its copy. If the collector has moved the
+// object, *value becomes its new address. `kinds` has a bit for each acceptable kind. The result is
+// NULL for an object of another kind, and for an object that cannot be read.
 static const uint8_t *fetch_object(struct sosc_ruby_reading *reading, sosc_value *value,
 				   uint32_t kinds)
 {
@@ -124,7 +130,7 @@ static const uint8_t *fetch_object(struct sosc_ruby_reading *reading, sosc_value
 	return NULL;
 }
 
-// Whether all parts are what they were.
+// Copies all parts a second time. Returns whether they are unchanged.
 static bool is_confirmed(const struct sosc_ruby_reading *reading)
 {
 	uint8_t *first = copies(reading), *second = second_copies(reading);
@@ -134,7 +140,7 @@ static bool is_confirmed(const struct sosc_ruby_reading *reading)
 			     reading->size))
 		return false;
 	for (uint32_t i = 0; i < reading->parts; i++) {
-		if (reading->objects >> i & 1) { // the collector writes there, too
+		if (reading->objects >> i & 1) { // the collector changes flags, too
 			uint64_t flags = word_at(first, at) & ~(uint64_t)FLAGS_OF_COLLECTOR;
 			uint64_t again = word_at(second, at) & ~(uint64_t)FLAGS_OF_COLLECTOR;
 
@@ -146,7 +152,7 @@ static bool is_confirmed(const struct sosc_ruby_reading *reading)
 	return !memcmp(first, second, reading->size);
 }
 
-// ---- what they say -----------------------------------------------------------------
+// ---- contents of the parts ----------------------------------------------------------
 
 static bool fetch_text(struct sosc_ruby_reading *reading, sosc_value value,
 		       struct sosc_ruby_text *text)
@@ -174,7 +180,7 @@ static bool fetch_text(struct sosc_ruby_reading *reading, sosc_value value,
 	return text->data;
 }
 
-// The path of code: a string, or the first one of an array.
+// Reads the path of code: a string, or the first string of an array.
 static bool fetch_path(struct sosc_ruby_reading *reading, sosc_value value)
 {
 	const uint8_t *object = fetch_object(reading, &value, 1u << KIND_STRING | 1u << KIND_ARRAY);
@@ -190,7 +196,7 @@ static bool fetch_path(struct sosc_ruby_reading *reading, sosc_value value)
 	return object && fetch_text(reading, value, &reading->path);
 }
 
-// How many entries of a table of lines begin up to a word of code, 0: it cannot be read.
+// Returns how many entries of a line table begin up to a word of code, 0: it cannot be read.
 static uint64_t fetch_rank(struct sosc_ruby_reading *reading, uint64_t index, uint64_t place)
 {
 	const uint8_t *copy;
@@ -216,7 +222,7 @@ static uint64_t fetch_rank(struct sosc_ruby_reading *reading, uint64_t index, ui
 	return (uint32_t)word_at(copy, 0) + rank;
 }
 
-// The line of the word at @place. @lines: what a body says of its table.
+// Reads the line of the word at @place. @lines: the body's description of its line table.
 static bool fetch_line(struct sosc_ruby_reading *reading, const uint8_t *lines, uint64_t place)
 {
 	uint32_t count = (uint32_t)word_at(lines, LINES_COUNT);
@@ -265,8 +271,8 @@ static void keep(struct sosc_ruby_text *text, uint8_t *to)
 }
 
 /**
- * Read what the code of the control frame at @frame says of itself: path, label, and the line that is in
- * front of @pc, where the frame goes on. False: what was read is not certain.
+ * Read path, label and line of the code of the control frame at @frame. The line is the one before
+ * @pc, where the frame continues. Return false if what was read is not certain.
  */
 bool sosc_ruby_reading_code(struct sosc_ruby_reading *reading, uint64_t frame, uint64_t pc)
 {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * What frames of Ruby lead to while another thread may move it, or give it away.
- */
+/** Reading what Ruby frames refer to while another thread may move or free it. */
 #ifndef SOSC_RUBYREADING_H
 #define SOSC_RUBYREADING_H
 
@@ -12,24 +10,24 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-	RUBY_FRAME_CODE = 16, // of a control frame: bytes
-	RUBY_CODE_BODY = 16, // of an instruction sequence
-	RUBY_BODY_SIZE = 32, // of its body: bits in the first word in front of it
-	RUBY_BODY_CODE = 8, // bytes
-	RUBY_TEXT_MAX = 1536, // bytes of a path, or a label
-	RUBY_WINDOW = 1024, // bytes of a thread's stack that are read at once
+	RUBY_FRAME_CODE = 16, // in a control frame: offset in bytes
+	RUBY_CODE_BODY = 16, // in an instruction sequence: offset of its body
+	RUBY_BODY_SIZE = 32, // in a body: position of its size in its first word, in bits
+	RUBY_BODY_CODE = 8, // in a body: offset in bytes
+	RUBY_TEXT_MAX = 1536, // most bytes of a path, or a label
+	RUBY_WINDOW = 1024, // bytes of a thread's stack that are read at a time
 };
 
-// Where the structs of a version have what is read of them.
+// Offsets in the structs of a version.
 struct sosc_ruby_layout {
 	uint16_t version;
 	uint16_t frame; // bytes of a control frame
-	uint16_t lines; // of a body: where it says of its table of lines; 0: that is not known
-	uint16_t line; // bytes of an entry of that
-	bool has_long_texts; // a string has its length in front of its text, and not in its flags
+	uint16_t lines; // in a body: offset of the description of its line table; 0: unknown
+	uint16_t line; // bytes of an entry of the line table
+	bool has_long_texts; // a string has its length in front of its text, not in its flags
 };
 
-// How an interpreter is asked, and where it has what it does not tell.
+// How to ask an interpreter, and where to find what it does not tell.
 struct sosc_ruby_way {
 	int (*ruby_native_thread_p)(void);
 	int (*ruby_thread_has_gvl_p)(void);
@@ -41,26 +39,27 @@ struct sosc_ruby_way {
 	unsigned (*rb_iseq_line_no)(sosc_value code, size_t at);
 	const sosc_value *rb_cObject;
 	const char *ruby_version;
-	const uint64_t *ruby_current_execution_context_ptr; // of who holds the GVL; up to 2.7
-	int64_t context; // later: where it is, from the thread pointer
+	// context of the thread that holds the GVL; up to 2.7
+	const uint64_t *ruby_current_execution_context_ptr;
+	int64_t context; // later versions: offset of the context from the thread pointer
 	const struct sosc_ruby_layout *at;
 	size_t (*rb_gc_count)(void);
-	const uint8_t *collector; // how it stands; NULL: that is not known
+	const uint8_t *collector; // the state of the collector; NULL: unknown
 };
 
 struct sosc_ruby_text {
-	const char *data; // RUBY_TEXT_MAX bytes of it, or an end
+	const char *data; // RUBY_TEXT_MAX bytes of it, or less and a NUL
 	uint32_t size;
 };
 
 struct sosc_ruby_reading {
 	const struct sosc_ruby_layout *at;
-	struct sosc_chain *chain; // has the memory for all copies
+	struct sosc_chain *chain; // provides the memory for all copies
 	uint32_t tid;
-	struct sosc_window frames, values; // of the thread's stack
+	struct sosc_window frames, values; // windows on the thread's stack
 	uint32_t parts,
-		objects; // how many there are of a code, and bits: which of them are objects
-	uint32_t size; // of all parts
+		objects; // number of parts of a code object; bit set of those that are objects
+	uint32_t size; // bytes of all parts
 	struct sosc_ruby_text path, label;
 	uint32_t line;
 };

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frames of Ruby in the stacks of blocks. While a thread holds the GVL, nobody else changes them,
-// nor frees or moves their code. A thread that has let go of the GVL for a call has the same frames
-// until it is back, and they keep their code. But another thread may move that code meanwhile: see
-// rubyreading.c.
+// The frames of Ruby in the stacks of blocks. While a thread holds the GVL, no other thread changes
+// its frames, or frees or moves their code. A thread that has released the GVL for a call has the
+// same frames until it takes the GVL again, and they keep their code alive. But another thread may
+// move that code meanwhile: see rubyreading.c.
 //
-// A thread's execution context leads to its control frames, the innermost first; which file and line
-// they are in, Ruby says itself, by functions that neither make objects nor raise. Before the first
-// stack of a thread with the GVL is believed, Ruby is asked for all of it (rb_profile_frames) and has
-// to say the same. Until then each word may be anything, and is read only if it is there.
+// A thread's execution context leads to its control frames, the innermost first. Ruby itself tells
+// their files and lines, by functions that neither make objects nor raise. Before the first stack
+// of a thread with the GVL is trusted, Ruby is asked for the whole stack (rb_profile_frames), and
+// has to give the same frames. Until then each word may be anything, and is read only with a check
+// that it exists.
 
 #include "vm/rubystack.h"
 #include "base/arch.h"
@@ -20,61 +21,63 @@
 #include "soscope/objects.h"
 
 enum {
-	LOOK_MAX = 512, // frames that are looked at
-	CONTEXT_STACK = 0, // of an execution context: words
+	LOOK_MAX = 512, // most frames to look at
+	CONTEXT_STACK = 0, // indices of words in an execution context
 	CONTEXT_SIZE = 1,
 	CONTEXT_FRAME = 2,
-	FRAME_PC = 0, // of a control frame: words
+	FRAME_PC = 0, // indices of words in a control frame
 	FRAME_CODE = RUBY_FRAME_CODE / 8,
 	FRAME_ENVIRONMENT = 4,
-	FLAG_FINISH =
-		0x20, // of an environment: who called the function that runs code waits for it
-	FLAG_C = 0x80, // no code of Ruby's
-	STACK_MAX = 1 << 27, // words of a thread's stack
+	FLAG_FINISH = 0x20, // in an environment: the caller of the evaluator waits for this frame
+	FLAG_C = 0x80, // in an environment: a frame of C code
+	STACK_MAX = 1 << 27, // most words of a thread's stack
 	KNOWN_BITS = 14,
 	KNOWN_TRIED = 16,
 	SEEN_BITS = 12,
 	PLACES_BITS = 11,
-	COLLECTS = 1 << 5, // of how the collector stands: it runs
-	MODE = 3, // and what is under way, while it does not, either
+	COLLECTS = 1 << 5, // in the collector's state: it is running
+	MODE = 3, // in the collector's state: the phase in progress, even while it is not running
 	MARKS = 1,
 	LINE = (1u << (SOSC_FRAME_INSTR_BITS - 1)) - 1,
 };
 
-static const struct sosc_loaded *interpreter, *last; // the one, and what was looked at last
-static struct sosc_blocks *table; // where it says how it stands
+// the interpreter's image, and the image that was checked last
+static const struct sosc_loaded *interpreter, *last;
+static struct sosc_blocks *table; // where the state of Ruby frames is reported
 static uint32_t preparing;
 static bool is_ready, is_sure;
 
 static struct sosc_ruby_way rb;
 
-// By content: hash << 32 | the number of a copy among the stacks. And by where texts were.
+// Copies between the stacks, by the hash of their contents: hash << 32 | number of the copy. And by
+// the addresses of their texts.
 static uint64_t known[1 << KNOWN_BITS];
 static uint32_t seen[1 << SEEN_BITS];
-static uint32_t session; // counts them: numbers of an earlier one are of no use
+static uint32_t session; // counts sessions: numbers of an earlier session are invalid
 
-static struct place { // where a frame was not long ago, of a thread without the GVL
-	uint32_t version; // odd: it is being written
-	uint32_t session, collections; // when it was there
+// line and copy of a frame that was read recently, in a thread without the GVL
+static struct place {
+	uint32_t version; // odd: the entry is being written
+	uint32_t session, collections; // when it was read
 	uint32_t line, number;
 	uint64_t code, pc;
 } places[1 << PLACES_BITS];
 
-/** A session begins, whose stacks have no code yet. */
+/** A session begins. Its stacks have no code objects yet. */
 void sosc_ruby_stacks_start(const struct sosc_blocks *given, struct sosc_blocks *own)
 {
 	(void)given;
 	table = own;
 	interpreter = last = NULL;
 	sosc_languages[SOSC_LANGUAGE_RUBY].is_there = is_ready = is_sure = false;
-	preparing = 0; // or whoever prepares is in a handler that has left for good
+	preparing = 0; // the thread that was preparing may have left by a signal handler's jump
 	__atomic_fetch_add(&session, 1, __ATOMIC_RELEASE);
 	memset(known, 0, sizeof(known));
 	memset(seen, 0, sizeof(seen));
 	memset(places, 0, sizeof(places));
 }
 
-/** An image is there: it may be an interpreter. */
+/** An image was loaded. It may contain an interpreter. */
 void sosc_ruby_stacks_see(const struct sosc_loaded *image)
 {
 	if (interpreter || image == last)
@@ -84,10 +87,11 @@ void sosc_ruby_stacks_see(const struct sosc_loaded *image)
 		return;
 	interpreter = image;
 	__atomic_store_n(&sosc_languages[SOSC_LANGUAGE_RUBY].is_there, true, __ATOMIC_RELEASE);
-	__atomic_fetch_add(&sosc_rules_epoch, 1, __ATOMIC_RELEASE); // stacks were walked without it
+	// earlier walks did not include this interpreter
+	__atomic_fetch_add(&sosc_rules_epoch, 1, __ATOMIC_RELEASE);
 }
 
-/** This is a forked child: nobody finishes what another thread was in the middle of. */
+/** This is a forked child: nothing that another thread was in the middle of will be finished. */
 void sosc_ruby_stacks_forked(void)
 {
 	preparing = 0;
@@ -96,7 +100,7 @@ void sosc_ruby_stacks_forked(void)
 			places[i] = (struct place){0};
 }
 
-/** An image has gone. */
+/** An image was unloaded. */
 void sosc_ruby_stacks_forget(const struct sosc_loaded *image)
 {
 	if (image != interpreter)
@@ -113,19 +117,22 @@ static void refuse(enum sosc_ruby_frames why)
 	__atomic_store_n(&sosc_languages[SOSC_LANGUAGE_RUBY].is_there, false, __ATOMIC_RELEASE);
 }
 
-// ---- the way in ----------------------------------------------------------------------
+// ---- preparation ---------------------------------------------------------------------
 
-// Its version is known when its image is there, its variables when it has begun.
+// The version can be read as soon as the image is loaded, the variables only after the interpreter
+// is initialised.
 static void prepare(uint32_t tid)
 {
-	// the next session may have begun, without an interpreter, when a handler returns here
+	// the next session, without an interpreter, may have begun when a signal handler returns
+	// here
 	const struct sosc_loaded *image = interpreter;
 	enum sosc_ruby_frames why;
 
 	if (!image || __atomic_exchange_n(&preparing, 1, __ATOMIC_ACQUIRE))
 		return;
 	if (sosc_ruby_find_way(&rb, image, tid, &why)) {
-		(void)sosc_chains_init(); // without memory, who does not hold the GVL has no frames
+		// without this memory, threads that do not hold the GVL have no frames
+		(void)sosc_chains_init();
 		__atomic_store_n(&is_ready, true, __ATOMIC_RELEASE);
 	} else if (why) {
 		refuse(why);
@@ -133,7 +140,8 @@ static void prepare(uint32_t tid)
 	__atomic_store_n(&preparing, 0, __ATOMIC_RELEASE);
 }
 
-// The thread's own execution context, 0: it has none, or, up to 2.7, does not hold the GVL.
+// Returns the thread's own execution context. Returns 0 if it has none, or, up to 2.7, if it does
+// not hold the GVL.
 static uint64_t own_context(bool *has_lock)
 {
 	uint64_t context;
@@ -213,8 +221,8 @@ static __attribute__((noinline)) uint32_t copy_of(const struct sosc_ruby_text *p
 	return copy_into(&copy, path, label);
 }
 
-// @room: for a copy; NULL: the thread's stack has that. Two threads that make a copy of the same code
-// at once make two.
+// @room: memory for a copy; NULL: it is made on the thread's stack. If two threads make a copy of
+// the same code at the same time, there are two copies.
 static uint32_t find_number(struct sosc_ruby_text *path, struct sosc_ruby_text *label,
 			    struct copy *room)
 {
@@ -238,7 +246,7 @@ static uint32_t find_number(struct sosc_ruby_text *path, struct sosc_ruby_text *
 	return number;
 }
 
-// The number of the copy of what a code says of itself, 0: there is no room for it.
+// Returns the number of the copy of a code object's texts, 0: there is no room for it.
 static uint32_t number_of(sosc_value code)
 {
 	struct sosc_ruby_text path, label;
@@ -260,11 +268,13 @@ static uint32_t number_of(sosc_value code)
 // ---- frames ----------------------------------------------------------------------------
 
 struct walk {
-	uint64_t at, end; // control frames
-	uint64_t low; // where the stack begins that has them
-	uint32_t tid; // nothing is sure yet, or the GVL is not held: the thread's id; else 0
-	struct sosc_ruby_reading *reading; // it is not held; else NULL
-	bool is_lost; // it has come to memory that is not there
+	uint64_t at, end; // addresses of control frames
+	uint64_t low; // start of the thread's VM stack
+	// the thread's id, if words must be read with checks: nothing is verified yet, or the GVL
+	// is not held; else 0
+	uint32_t tid;
+	struct sosc_ruby_reading *reading; // NULL if the GVL is held
+	bool is_lost; // it has reached memory that cannot be read
 };
 
 struct frame {
@@ -276,8 +286,8 @@ static inline bool is_within(uint64_t addr, uint64_t size, uint64_t low, uint64_
 	return addr >= low && addr < high && size <= high - addr;
 }
 
-// Words of a thread without the GVL: of its frames, whose callers' lie above, of its values, whose
-// callers' lie below, or of what lies elsewhere.
+// Reads words of a thread without the GVL: of its control frames (a caller's frame lies above), of
+// its values (a caller's values lie below), or of other memory.
 static bool look_released(struct walk *walk, uint64_t addr, uint64_t *words, uint32_t count)
 {
 	struct sosc_ruby_reading *reading = walk->reading;
@@ -322,13 +332,13 @@ static inline bool look(struct walk *walk, uint64_t addr, uint64_t *words, uint3
 	return true;
 }
 
-// Of a value that Ruby has given.
+// For a value that Ruby has returned.
 static bool is_code(sosc_value value)
 {
 	return value && !(value & 7) && sosc_ruby_is_code(sosc_ruby_flags(value));
 }
 
-// The line that a frame is in: behind its instruction is where it goes on.
+// Returns the line of a frame. The frame's pc is behind its current instruction.
 static uint32_t line_of(struct walk *walk, const struct frame *frame)
 {
 	uint64_t body, words[RUBY_BODY_CODE / 8 + 1], at;
@@ -342,8 +352,8 @@ static uint32_t line_of(struct walk *walk, const struct frame *frame)
 	return rb.rb_iseq_line_no(frame->code, at ? at - 1 : 0);
 }
 
-// The outermost frame is none: a context begins with it. While that is made or taken down, it has
-// no frames.
+// Begins a walk. The outermost control frame is not a real one: each context begins with it. While
+// a context is made or destroyed, it has no frames.
 static bool begin(struct walk *walk, uint64_t context, uint32_t tid,
 		  struct sosc_ruby_reading *reading)
 {
@@ -364,7 +374,7 @@ static bool begin(struct walk *walk, uint64_t context, uint32_t tid,
 	       (walk->end - walk->at) % rb.at->frame == 0;
 }
 
-// The next one that runs code of Ruby's, from the innermost on. Whether there is one.
+// Finds the next frame, from the innermost on, that runs Ruby code. Returns whether there is one.
 static bool next_frame(struct walk *walk, struct frame *frame)
 {
 	for (; walk->at < walk->end; walk->at += rb.at->frame) {
@@ -386,7 +396,8 @@ static bool next_frame(struct walk *walk, struct frame *frame)
 	return false;
 }
 
-// The same: if what is there is none, the walk is not at its end.
+// The same, with a check of the frame's code. If the code is not valid, the walk has not reached
+// its end.
 static bool next(struct walk *walk, struct frame *frame)
 {
 	uint64_t flags;
@@ -397,12 +408,12 @@ static bool next(struct walk *walk, struct frame *frame)
 
 static bool is_same(struct walk *walk, const struct frame *frame, sosc_value value, int line)
 {
-	// what is no code is the method that it belongs to
+	// a value that is not code is the method to which the code belongs
 	return line_of(walk, frame) == (uint32_t)line && (!is_code(value) || value == frame->code);
 }
 
-// Whether Ruby has the same frames, besides those of C and of code that has not begun: where it has
-// not, its structs are others.
+// Returns whether Ruby reports the same frames, apart from frames of C code and of code that has
+// not begun. If it does not, its structs are different from the known ones.
 static bool is_right(uint64_t context, uint32_t tid)
 {
 	sosc_value values[SOSC_BLOCK_FRAMES];
@@ -422,7 +433,7 @@ static bool is_right(uint64_t context, uint32_t tid)
 	return walk.at >= walk.end;
 }
 
-// The first frame of the walk is there: whether to go on.
+// Verifies the walk when its first frame is found. Returns whether to go on.
 static bool make_sure(const struct walk *walk, uint64_t context)
 {
 	is_sure = is_right(context, walk->tid);
@@ -440,8 +451,8 @@ static uint64_t word_of(const struct frame *frame, uint64_t line, uint32_t numbe
 
 // ---- without the GVL -----------------------------------------------------------------
 
-// How many collections have begun. Code ends in one that begins later, if the latest has marked what is
-// alive (*is_settled).
+// Returns how many collections have begun. If the latest one has finished marking (*is_settled),
+// code can only end in a collection that begins later.
 static uint32_t count_collections(bool *is_settled)
 {
 	const uint8_t *collector = rb.collector;
@@ -458,7 +469,10 @@ static uint32_t count_collections(bool *is_settled)
 	return count;
 }
 
-/** The number of the place that keeps what a frame is in. Two frames may share it, and take turns. */
+/**
+ * Return the index of the place for a frame's line and copy. Two frames may share a place, and
+ * overwrite each other.
+ */
 uint32_t sosc_ruby_place(uint64_t code, uint64_t pc)
 {
 	return (uint32_t)((code * 3 ^ pc) * 0x9e3779b97f4a7c15ull >> (64 - PLACES_BITS));
@@ -469,8 +483,8 @@ static struct place *place_of(const struct frame *frame)
 	return &places[sosc_ruby_place(frame->code, frame->pc)];
 }
 
-// What a frame is in was found out since the latest collection. Where code is moved, no other one that
-// is alive has its instructions.
+// Returns whether the frame's line and copy were read since the latest collection began. If code is
+// moved, no other living code has its instructions.
 static bool has_seen(const struct frame *frame, const struct sosc_chain_time *now, uint64_t *line,
 		     uint32_t *number)
 {
@@ -503,7 +517,7 @@ static void keep_seen(const struct frame *frame, const struct sosc_chain_time *n
 	__atomic_store_n(&place->version, version + 2, __ATOMIC_RELEASE);
 }
 
-// The word of a frame; what is not certain of its code has no number.
+// Returns the word for a frame. If its code is not certain, it has no number.
 static uint64_t word_released(struct sosc_ruby_reading *reading, const struct frame *frame,
 			      const struct sosc_chain_time *now, bool is_settled)
 {
@@ -525,7 +539,7 @@ static uint64_t word_released(struct sosc_ruby_reading *reading, const struct fr
 	return word_of(frame, line, number);
 }
 
-// The frames of a thread that has let go of the GVL. Its stack may have little room.
+// Returns the frames of a thread that has released the GVL. Its stack may be small.
 static __attribute__((noinline)) uint32_t walk_released(uint64_t context, uint64_t *frames,
 							uint32_t room, uint32_t tid)
 {
@@ -560,9 +574,9 @@ static __attribute__((noinline)) uint32_t walk_released(uint64_t context, uint64
 }
 
 /**
- * Store the frames of Ruby that this thread is in, the innermost first, as stacks have them
- * (SOSC_FRAME_PYTHON). Return how many: at most @room, which is the same in the whole session; 0 where
- * it collects garbage.
+ * Store the frames of Ruby in which this thread is, the innermost first, in the form of stacks
+ * (SOSC_FRAME_PYTHON). Return how many, at most @room. @room is the same in the whole session.
+ * Return 0 while the thread collects garbage.
  */
 uint32_t sosc_ruby_stack(uint64_t *frames, uint32_t room, const struct sosc_thread *thread)
 {
@@ -585,8 +599,8 @@ uint32_t sosc_ruby_stack(uint64_t *frames, uint32_t room, const struct sosc_thre
 		return walk_released(context, frames, room, thread->tid);
 	if (!is_sure)
 		tid = thread->tid;
-	// Without frames Ruby may have ended, and its functions find nothing to look at. While objects
-	// are moved, a frame may lead to where its code was.
+	// Without frames Ruby may have ended, and its functions would have nothing to read. While
+	// objects are moved, a frame may refer to the old address of its code.
 	if (!begin(&walk, context, tid, NULL) || walk.at == walk.end || rb.rb_during_gc()) {
 		if (walk.is_lost)
 			refuse(SOSC_RUBY_WRONG);

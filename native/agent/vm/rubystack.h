@@ -24,7 +24,7 @@ uint32_t sosc_ruby_stack(uint64_t *frames, uint32_t room, const struct sosc_thre
 bool sosc_first_tls(uint64_t code, uint32_t size, uint64_t *index, int64_t *offset);
 uint64_t sosc_last_loaded(uint64_t code, uint32_t size, uint32_t tid);
 
-/** Fill in the table. Here, so that nobody's code page is needed who keeps no stacks. */
+/** Fill in the table. Inline, so that sessions without stacks need not load the code page. */
 static inline void sosc_language_ruby(void)
 {
 	struct sosc_language *language = &sosc_languages[SOSC_LANGUAGE_RUBY];
