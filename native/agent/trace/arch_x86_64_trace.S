@@ -8,9 +8,8 @@
 
 // ---- records ---------------------------------------------------------------
 
-// Fills the unit in rax for the cell in r11 and commits it as \type; clobbers
-// rax, rdx, rcx and r11. The clock is read last: what comes before is not the
-// call's time.
+// Fills the unit in rax for the cell in r11 and commits it as \type. Clobbers rax, rdx, rcx and
+// r11. The clock is read last, so that work before it does not count as time of the call.
 .macro WRITE_ENTRY type
 	mov	%rdi, 24(%rax)
 	mov	RETURN_SLOT(%rsp), %rdx
@@ -32,7 +31,7 @@
 	mov	%r11d, (%rcx)
 .endm
 
-// the five register words after the first, in two units behind the one in rax
+// Writes the five register words after the first into two units behind the one in rax.
 .macro WRITE_SIX
 	movl	$UNIT_WORDS, 32(%rax)
 	movl	$0, 36(%rax)
@@ -47,7 +46,7 @@
 	mov	%r9, 80(%rax)
 .endm
 
-// Entry record alone, then a tail jump: right for every function.
+// Writes only an entry, then jumps on to the function: this works for every function.
 .macro ENTRY_HANDLER name, size, six
 FUNCTION \name
 	.cfi_startproc
@@ -82,7 +81,8 @@ FUNCTION \name
 	ENTRY_HANDLER sosc_h_entry, 32, 0
 	ENTRY_HANDLER sosc_h_entry_six, 96, 1
 
-// The slow ways of CALL handlers. The trampoline of the call site: in rcx; it may have to be made.
+// Slow paths of the handlers for entry and exit. CALL_SITE sets rcx to the trampoline of the call
+// site, which may have to be made.
 .macro CALL_SITE none, made
 	mov	%rax, %rdx
 	lea	sosc_site_slow(%rip), %rax
@@ -110,14 +110,14 @@ FUNCTION \name
 	jmp	\none
 .endm
 
-// To the trampoline in rcx, which calls the function.
+// Goes to the trampoline in rcx, which calls the function.
 .macro CALL_THROUGH
 	mov	%rcx, %r11
 	RESTORE_FOUR
 	jmp	*%r11
 .endm
 
-// An entry that no exit can make whole: rax = unit, rcx = trampoline.
+// Writes an entry that no exit can turn into a WHOLE: rax = unit, rcx = trampoline.
 .macro CALL_PLAIN
 	mov	SOSC_DISTANCE + SITE_CELL(%rcx), %r11
 	mov	%rcx, %r10
@@ -127,10 +127,10 @@ FUNCTION \name
 	jmp	*%r11
 .endm
 
-// Makes the unit in rax an entry of the call site whose trampoline is in rcx, and goes to
-// \plain where it cannot be one, or to \taken where somebody may have taken it from us: then rax
-// and rcx are as they were. To \long, and from there back to \on with the time in rdx, where the
-// thread may have waited for a processor. Clobbers rdx and r11; rcx stays.
+// Makes the unit in rax an OPEN entry of the call site whose trampoline is in rcx. Goes to \plain
+// if it cannot be one. Goes to \taken, with rax and rcx unchanged, if the unit may have been taken
+// away. Goes to \long if the thread may have waited for a processor, and from there back to \on
+// with the time in rdx. Clobbers rdx and r11, keeps rcx.
 .macro WRITE_OPEN size, plain, taken, long, on
 	cmpl	$0, SOSC_DISTANCE + SITE_OPEN(%rcx)
 	je	\plain
@@ -155,12 +155,12 @@ FUNCTION \name
 	jnz	\plain
 	mov	SOSC_DISTANCE + SITE_OPEN(%rcx), %r11d
 	IF_NOT_LAST \size, \taken
-	// both are 0, or in a child that is forked here what an exit has added bits to
+	// both words are 0; in a child forked just now, an exit may have added bits to them already
 	or	%rdx, 8(%rax)
 	or	%r11d, (%rax)
 .endm
 
-// The thread was at no hook for long.
+// The thread was at no hook for a long time.
 .macro CALL_LONG on
 	lea	sosc_delay_at_entry(%rip), %rax
 	call	sosc_slow_reserve
@@ -168,8 +168,9 @@ FUNCTION \name
 	jmp	\on
 .endm
 
-// A signal handler has recorded more behind the unit in rax: no exit makes it whole. Or it has
-// forked, and this is the child: an exit may have done so, and the unit is the parent's.
+// A signal handler has recorded more behind the unit in rax, so no exit can make it WHOLE. Or the
+// handler has forked and this is the child: then an exit may have made it WHOLE already, and the
+// unit belongs to the parent.
 .macro CALL_TAKEN plain
 	mov	%rax, %rdx
 	lea	sosc_ring_is_ours(%rip), %rax
@@ -202,7 +203,8 @@ FUNCTION sosc_h_call
 9:	CALL_PLAIN
 	.cfi_endproc
 
-// The same with six register words: in one more unit if all fit into 48 bits each, else in two.
+// The same with six register words: in one more unit if each of them fits into 48 bits, else in
+// two.
 FUNCTION sosc_h_call_six
 	.cfi_startproc
 	endbr64
@@ -263,7 +265,7 @@ FUNCTION sosc_h_call_six
 9:	CALL_PLAIN
 	.cfi_endproc
 
-// No return trampoline left: four registers saved, r10 = thread.
+// No return trampoline is left: four registers are saved, r10 = thread.
 .macro ENTRY_ONLY_TAIL name, handler
 	.balign	16
 \name:
@@ -276,8 +278,8 @@ FUNCTION sosc_h_call_six
 	ENTRY_ONLY_TAIL entry_only_tail, sosc_h_entry
 	ENTRY_ONLY_TAIL entry_only_tail_six, sosc_h_entry_six
 
-// With a capture program: C does everything.
-// ... and with its stack: rbp may be its caller's frame pointer
+// With a capture program: C does everything. ... and with the call stack: rbp may be the caller's
+// frame pointer
 FUNCTION sosc_h_stack
 	.cfi_startproc
 	endbr64
@@ -319,7 +321,7 @@ FUNCTION sosc_x_call
 	FIND_THREAD 7f, 1
 2:	IF_LONG	%rcx, %rax, 25f
 26:	RESERVE	32, 8f
-	// Is the entry in front of it, with nothing but its own data in between?
+	// Is the entry directly before, with only its own data in between?
 	mov	SOSC_DISTANCE + SITE_OPEN(%r11), %edx
 	test	%edx, %edx
 	jz	3f
@@ -368,7 +370,7 @@ FUNCTION sosc_x_call
 	jne	6f
 	RESTORE_FOUR
 	ret
-	// no: an exit of its own
+	// no: write a separate exit
 14:	.cfi_adjust_cfa_offset 40
 	BACK	%rsi
 	IF_NOT_LAST 32, 19f
@@ -407,24 +409,25 @@ FUNCTION sosc_x_call
 18:	.cfi_adjust_cfa_offset 8
 	BACK	%rdi
 	jmp	12b
-	// the clock was not read: there is none, or nobody asks
+	// the clock was not read: it is forbidden, or the time is not wanted
 21:	testb	$SITE_FLAG_BRIEF, SOSC_DISTANCE + SITE_FLAGS(%r11)
 	jz	13b
 	xor	%edx, %edx
 	jmp	13b
-	// a signal handler has taken more behind it
+	// a signal handler has taken more units behind it
 17:	lea	sosc_ring_unneeded(%rip), %rax
 	call	sosc_slow_reserve
 	BACK	%rsi
 	jmp	4b
-	// the same, or it has forked, and this is the child: that unit is the parent's
+	// the same, or the handler has forked and this is the child: then the unit belongs to the
+	// parent
 19:	mov	%rax, %rdx
 	lea	sosc_ring_is_ours(%rip), %rax
 	call	sosc_slow_reserve
 	test	%rax, %rax
 	jnz	3b
 	jmp	8f
-	// an exit of its own has a time that orders it, asked for or not
+	// a separate exit needs a time for its order, even if no duration is wanted
 22:	cmpb	$0, sosc_clock_off(%rip)
 	jne	23b
 	mov	%rax, %rcx

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs capture programs: what a call's record keeps besides its first word.
+// Runs capture programs: what a call's record keeps besides the first argument.
 //
-// A program is run twice over the same ops: once to measure, then, with the room
-// reserved, to write. A string that another thread changes in between is cut or
-// padded, never overrun.
+// A program is run twice: once to measure, and once to write, when the room is reserved. A string
+// that another thread changes in between is cut or padded, never overrun.
 
 #include "trace/capture.h"
 #include "base/arch.h"
@@ -12,7 +11,7 @@
 #include "thread/thread.h"
 
 enum {
-	PIECES = 32, // units that one system call reads for
+	PIECES = 32, // units that are filled by one system call
 };
 
 static uint64_t smaller(uint64_t a, uint64_t b)
@@ -21,9 +20,9 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 }
 
 /**
- * Whether memory is there for certain: on a page that the function reads itself, or on that of
- * the stack pointer. What can be nobody's memory is checked in any case: where the program is
- * about to crash, its last call is to be told.
+ * Return whether memory can certainly be read: it is in a page that the function itself reads, or
+ * in the page of the stack pointer. An address at which no program has memory is checked in any
+ * case, because the last call before a crash has to be recorded.
  */
 bool sosc_capture_is_there(const struct sosc_capture *capture, uint64_t from, uint64_t size,
 			   bool is_read)
@@ -36,7 +35,7 @@ bool sosc_capture_is_there(const struct sosc_capture *capture, uint64_t from, ui
 	       (from + size - 1) / SOSC_PAGE == page;
 }
 
-/** Copy at most @size bytes from the target's @from; how many could be read. */
+/** Copy at most @size bytes from the target's @from. Return how many could be read. */
 uint64_t sosc_checked_copy(const struct sosc_capture *capture, void *to, uint64_t from,
 			   uint64_t size)
 {
@@ -49,7 +48,7 @@ uint64_t sosc_checked_copy(const struct sosc_capture *capture, void *to, uint64_
 	return sosc_read(capture->thread->tid, to, from, size);
 }
 
-/** Copy what was measured; how many bytes could be read. */
+/** Copy an item that was measured. Return how many bytes could be read. */
 uint64_t sosc_capture_copy(const struct sosc_capture *capture, void *to,
 			   const struct sosc_item *item)
 {
@@ -59,7 +58,8 @@ uint64_t sosc_capture_copy(const struct sosc_capture *capture, void *to,
 	return item->size;
 }
 
-// A word of the arguments in memory. After the call it is whatever the function has left there.
+// Reads a word of the arguments on the stack. After the call the function may have overwritten
+// these words.
 static bool stack_word(const struct sosc_capture *capture, uint32_t arg, uint64_t *ret)
 {
 	uint64_t from = (uint64_t)&capture->regs->stack[arg - SOSC_ARG_STACK];
@@ -74,7 +74,7 @@ static bool stack_word(const struct sosc_capture *capture, uint32_t arg, uint64_
 	return false;
 }
 
-/** The word that sosc_op.arg names; false: it was not kept from the entry on. */
+/** Return the word that sosc_op.arg selects. Return false if it was not kept since the entry. */
 bool sosc_capture_word(const struct sosc_capture *capture, uint32_t arg, uint64_t *ret)
 {
 	if (arg == SOSC_ARG_RESULT)
@@ -88,13 +88,14 @@ bool sosc_capture_word(const struct sosc_capture *capture, uint32_t arg, uint64_
 	return true;
 }
 
-// The int at @from; false: it cannot be read.
+// Reads the int at @from. Returns false if it cannot be read.
 bool sosc_capture_int(const struct sosc_capture *capture, uint64_t from, uint32_t *ret)
 {
 	return from && sosc_checked_copy(capture, ret, from, sizeof(*ret)) == sizeof(*ret);
 }
 
-// A register's upper half is anything where its argument is an int. No length is negative.
+// Returns a length of at least 0. If the argument is an int, the upper half of its register is
+// undefined.
 static uint64_t as_length(uint64_t word, bool is_int)
 {
 	if (is_int)
@@ -102,7 +103,7 @@ static uint64_t as_length(uint64_t word, bool is_int)
 	return word;
 }
 
-// How much of its memory @op is about; false: that is not known.
+// Computes the length of the memory of @op. Returns false if it is not known.
 static bool length_of(const struct sosc_capture *capture, const struct sosc_op *op, uint64_t *ret)
 {
 	bool is_int = op->flags & SOSC_OP_INT_LENGTH;
@@ -156,7 +157,7 @@ void sosc_capture_floats(struct sosc_capture *capture)
 	sosc_float_arguments(capture->floats);
 }
 
-/** Add the first @count words of the arguments in memory. */
+/** Add the first @count words of the arguments on the stack. */
 void sosc_capture_stack(struct sosc_capture *capture, uint32_t count)
 {
 	struct sosc_item item = {.from = (uint64_t)capture->regs->stack,
@@ -167,7 +168,7 @@ void sosc_capture_stack(struct sosc_capture *capture, uint32_t count)
 	sosc_capture_add(capture, item);
 }
 
-/** Whether the function reads the first byte of what @op is about itself. */
+/** Return whether the function itself reads the first byte of the memory of @op. */
 bool sosc_capture_is_read(const struct sosc_capture *capture, const struct sosc_op *op)
 {
 	uint64_t length;
@@ -183,7 +184,8 @@ bool sosc_capture_is_read(const struct sosc_capture *capture, const struct sosc_
 		as_length(length, op->flags & SOSC_OP_INT_LENGTH));
 }
 
-// The text that a std::string at @at has, whose two first words say where it is and how long.
+// Reads address and length of a std::string's text, which are the first two words of the string at
+// @at.
 static bool text_at(const struct sosc_capture *capture, uint64_t at, uint64_t *from,
 		    uint64_t *length)
 {
@@ -196,7 +198,7 @@ static bool text_at(const struct sosc_capture *capture, uint64_t at, uint64_t *f
 	return true;
 }
 
-// The string whose address is at @at.
+// Reads the address of a string, which is stored at @at.
 static bool string_at(const struct sosc_capture *capture, uint64_t at, uint64_t *from)
 {
 	return sosc_checked_copy(capture, from, at, sizeof(*from)) == sizeof(*from) && *from;
@@ -233,7 +235,7 @@ static void add_memory(struct sosc_capture *capture, const struct sosc_op *op)
 		limit = 4 * (uint32_t)smaller(limit, SOSC_WCHARS_MAX);
 		length = smaller(length, SOSC_BYTES_MAX) * 4;
 		sosc_capture_wchars(capture, &item, (uint32_t)smaller(length, limit + 4));
-	} else if (length) { // with a length, the string need not end
+	} else if (length) { // with a length, the string need not end with a NUL
 		sosc_capture_string(capture, &item, length <= limit ? (uint32_t)length - 1 : limit);
 	}
 	if (item.kind != SOSC_DATA_WORD_AT && item.size > limit) {
@@ -245,7 +247,10 @@ static void add_memory(struct sosc_capture *capture, const struct sosc_op *op)
 	sosc_capture_add(capture, item);
 }
 
-/** Whether what depends on the ranges behind @at is to be kept; @op is what stands there. */
+/**
+ * Return whether the condition at @at holds: the value is in one of the ranges behind @at. @op is
+ * the op at @at.
+ */
 static bool holds(const struct sosc_capture *capture, const struct sosc_op *op,
 		  const struct sosc_op *at)
 {
@@ -272,7 +277,7 @@ static __attribute__((noinline)) void add_vectors(struct sosc_capture *capture,
 	uint32_t count = op->arg < SOSC_FLOAT_ARGUMENTS ? op->arg : SOSC_FLOAT_ARGUMENTS;
 	uint8_t vectors[SOSC_VECTORS_SIZE];
 
-	if (capture->at_exit) { // no other op wants floats then
+	if (capture->at_exit) { // no other op uses `floats` then
 		item.item = op->item;
 		item.size = (uint32_t)smaller(op->limit, sizeof(capture->floats));
 		item.from = (uint64_t)capture->floats;
@@ -301,7 +306,7 @@ void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at
 		switch (op->op) {
 		case SOSC_OP_END:
 			return;
-		case SOSC_OP_WORDS: // the first is in the record itself
+		case SOSC_OP_WORDS: // the first word is in the record itself
 			if (op->arg > 1)
 				sosc_capture_add(
 					capture,
@@ -352,7 +357,7 @@ void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at
 							    .kind = SOSC_DATA_BYTES,
 							    .item = SOSC_ITEM_ERRNO});
 			break;
-		case SOSC_OP_RESULT: // no other op wants floats then
+		case SOSC_OP_RESULT: // no other op uses `floats` then
 			sosc_results(capture->regs, capture->floats);
 			item = (struct sosc_item){.from = (uint64_t)capture->floats,
 						  .size = op->limit,
@@ -379,7 +384,7 @@ void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at
 	}
 }
 
-/** Add up capture->total; as many units are asked for as SOSC_TOTAL_MAX has room for. */
+/** Compute capture->total. Items that do not fit into SOSC_TOTAL_MAX are cut off. */
 void sosc_capture_total(struct sosc_capture *capture)
 {
 	uint32_t bytes = SOSC_UNIT;
@@ -398,14 +403,14 @@ void sosc_capture_total(struct sosc_capture *capture)
 	capture->total = bytes;
 }
 
-// Whether the units are this process's still, and not those of its parent, which goes on.
+// Returns whether the units still belong to this process, and not to its parent, which goes on.
 static bool are_ours(const struct sosc_capture *capture)
 {
 	return sosc_process() == capture->process;
 }
 
-// Copies at most @size bytes from the target's @from into the payloads of @unit and those
-// behind it; how many could be read.
+// Copies at most @size bytes from the target's @from into the payloads of @unit and the following
+// units. Returns how many could be read.
 static __attribute__((noinline)) uint32_t checked_units(const struct sosc_capture *capture,
 							struct sosc_data *unit, uint64_t from,
 							uint32_t size)
@@ -438,8 +443,8 @@ static __attribute__((noinline)) uint32_t checked_units(const struct sosc_captur
 }
 
 /**
- * Write what was measured from @unit on. False: a signal handler has forked, and this is the
- * child. The units are its parent's, who may have handed them over long ago.
+ * Write what was measured, starting at @unit. Return false if a signal handler has forked and this
+ * is the child: the units belong to its parent, which may have handed them over long ago.
  */
 bool sosc_capture_write(const struct sosc_capture *capture, struct sosc_data *unit)
 {
@@ -449,7 +454,7 @@ bool sosc_capture_write(const struct sosc_capture *capture, struct sosc_data *un
 		uint32_t kind = item->kind;
 		uint8_t flags = item->flags;
 
-		if (!item->checked && left <= sizeof(unit->payload)) { // most are
+		if (!item->checked && left <= sizeof(unit->payload)) { // the most frequent case
 			if (!are_ours(capture))
 				return false;
 			sosc_copy_few(unit->payload, (const void *)item->from, left);

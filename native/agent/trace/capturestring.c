@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strings that capture programs keep: how long they are, where their memory may end before them.
+// Strings that capture programs keep: their lengths, with checks for strings that continue into
+// unmapped memory.
 
 #include "base/arch.h"
 #include "base/memory.h"
@@ -15,8 +16,8 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-// How many of @size bytes at @from come before the first that is 0: no word has bytes of two
-// pages, so what lies around them in their words is there, too.
+// Returns how many of @size bytes at @from come before the first 0. It reads whole aligned words,
+// which never cross a page boundary, so the other bytes of these words can be read, too.
 static __attribute__((no_sanitize("address"))) uint64_t length_within(uint64_t from, uint64_t size)
 {
 	typedef uint64_t __attribute__((may_alias)) eight;
@@ -34,7 +35,7 @@ static __attribute__((no_sanitize("address"))) uint64_t length_within(uint64_t f
 	return smaller(done, size);
 }
 
-// How many bytes of a string at @from can be looked at at once, if @most are to be.
+// Returns how many bytes of a string at @from lie on its page, at most @most.
 static uint64_t on_page(uint64_t from, uint64_t most)
 {
 	return smaller(SOSC_PAGE - (from & (SOSC_PAGE - 1)), most);
@@ -52,7 +53,7 @@ static void keep_copy(struct sosc_capture *capture, struct sosc_item *item, cons
 	item->checked = false;
 }
 
-// Goes on behind the first item->size bytes of a string, which are there.
+// Measures the rest of a string after its first item->size bytes, which can be read.
 static __attribute__((noinline)) void measure_rest(struct sosc_capture *capture,
 						   struct sosc_item *item, uint32_t limit)
 {
@@ -82,8 +83,8 @@ static __attribute__((noinline)) void measure_rest(struct sosc_capture *capture,
 }
 
 /**
- * Measure the string at item->from, at most @limit + 1 bytes of it. Without item->checked the
- * function reads its beginning itself, so that all of its first page is there.
+ * Measure the string at item->from, at most @limit + 1 bytes of it. If item->checked is false, the
+ * function itself reads the beginning, so all of the first page can be read.
  */
 void sosc_capture_string(struct sosc_capture *capture, struct sosc_item *item, uint32_t limit)
 {
@@ -100,7 +101,8 @@ void sosc_capture_string(struct sosc_capture *capture, struct sosc_item *item, u
 	measure_rest(capture, item, limit);
 }
 
-// Whether @op is about a string that the function reads, in a register: the rest may be anything.
+// Returns whether @op is a string in a register that the function itself reads. The other fields
+// are ignored.
 static bool is_read_string(const union sosc_program_word *op)
 {
 	static const union sosc_program_word mask = {
@@ -112,7 +114,8 @@ static bool is_read_string(const union sosc_program_word *op)
 	return (op->word & mask.word) == read.word && op->op.arg < SOSC_REGISTER_ARGUMENTS;
 }
 
-// A string that the function reads, at @from, all on one page; false: another one.
+// Adds a string at @from that the function itself reads. Returns false if it does not end on its
+// first page.
 static inline bool add_read_string(struct sosc_capture *capture, const struct sosc_op *op,
 				   uint64_t from)
 {
@@ -131,7 +134,10 @@ static inline bool add_read_string(struct sosc_capture *capture, const struct so
 	return true;
 }
 
-/** Measure the string that @word is about, if the function reads it, as sosc_capture_measure does. */
+/**
+ * Measure the string of @word as sosc_capture_measure does, if the function itself reads it. Return
+ * whether that was done.
+ */
 bool sosc_capture_read_string(struct sosc_capture *capture, const union sosc_program_word *word)
 {
 	return !capture->at_exit && capture->of_libc && is_read_string(word) &&
@@ -139,9 +145,9 @@ bool sosc_capture_read_string(struct sosc_capture *capture, const union sosc_pro
 }
 
 /**
- * Measure what the entry program at @at keeps, as sosc_capture_measure and sosc_capture_total do,
- * if that is a few short strings that the function reads: many programs are that and no more.
- * False: they are not, and nothing is measured. capture->words need not be there.
+ * Measure the entry program at @at as sosc_capture_measure and sosc_capture_total do, if it
+ * consists of a few short strings that the function itself reads, as many programs do. Return false
+ * if it does not; then nothing is measured. capture->words is not used.
  */
 bool sosc_capture_strings(struct sosc_capture *capture, const struct sosc_op *at)
 {

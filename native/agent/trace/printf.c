@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a printf format names: its strings, and the arguments in vector registers
-// and in memory (psABI, section 3.2.3: variable arguments are passed as others).
+// The arguments that a printf format names: strings, and arguments in vector registers and on the
+// stack (psABI, section 3.2.3: variable arguments are passed like others).
 
 #include "base/arch.h"
 #include "trace/capture.h"
 
 enum {
 	STACK_MAX = 16,
-	WIDTH = 256, // a C library takes no memory for what is narrower
+	WIDTH = 256, // C libraries allocate no memory for narrower fields
 };
 
-struct named { // a string
+struct named { // a string argument
 	uint64_t from;
 	uint32_t precision;
 	uint8_t item;
 	bool is_wide;
-	bool is_sure; // nothing in front of it can have failed
+	bool is_sure; // no conversion before it can fail
 };
 
 struct arguments {
 	struct sosc_capture *capture;
-	struct list *list; // where they are; NULL: where they were passed
+	struct list *list; // the va_list that holds them; NULL: registers and stack
 	uint64_t *stack;
-	uint32_t stack_known; // words of it that could be read, once one was wanted
+	uint32_t stack_known; // number of words that could be read, valid if `stack_wanted`
 	bool stack_wanted;
-	bool is_plain; // the format names nothing that a C library might refuse
-	bool is_sure; // nor anything that can fail
-	uint32_t words, floats, memory; // how many of each have been named
-	uint8_t item; // number of the next argument in the call
+	bool is_plain; // the format has nothing that a C library might reject
+	bool is_sure; // nothing so far can fail
+	uint32_t words, floats, memory; // how many arguments of each kind were used
+	uint8_t item; // number of the next argument of the call
 	uint32_t named_count;
 	struct named *named;
 };
@@ -48,19 +48,20 @@ static uint32_t stack_known(struct arguments *arguments)
 
 // ---- a va_list ---------------------------------------------------------------
 
-// What a va_list leads to, and what has been taken from there.
+// A va_list and what has been taken from it.
 struct list {
 	struct sosc_capture *capture;
 	struct sosc_va_list next;
 	union sosc_wide *room;
 	uint32_t saved_known, memory_known; // bytes that could be read
-	uint32_t memory; // bytes of it that have been taken
-	uint32_t values; // words
+	uint32_t memory; // bytes on the stack that have been taken
+	uint32_t values; // words kept
 	bool memory_wanted;
-	bool is_over; // the next one cannot be read, or there is no room for it
+	bool is_over; // the next value cannot be read, or there is no room for it
 };
 
-// sosc_checked_copy, which reads more at once: what a va_list leads to lies near it as a rule.
+// Does the same as sosc_checked_copy, but reads more at a time: the parts of a va_list usually lie
+// close together.
 static uint64_t near_copy(struct list *list, void *to, uint64_t from, uint64_t size)
 {
 	union sosc_wide *room = list->room;
@@ -101,7 +102,7 @@ static void read_list(struct list *list, uint64_t from, bool is_read)
 							SOSC_SAVED_SIZE - start);
 }
 
-// Keeps @count words, which are @bytes behind @from; @known of those could be read.
+// Keeps @count words at offset @bytes of @from, of which @known bytes could be read.
 static void take(struct list *list, const uint64_t *from, uint32_t bytes, uint32_t known,
 		 uint32_t count)
 {
@@ -137,9 +138,9 @@ static void next_listed_float(struct list *list, bool is_long)
 {
 	uint32_t at = list->next.floats;
 
-	// who takes no numbers of this kind does not always say where they are
+	// code that takes no floating point arguments does not always set their offset
 	list->is_over |= !is_long && (at % 8 || at < SOSC_SAVED_INTEGERS);
-	if (is_long) { // aligned in memory
+	if (is_long) { // aligned on the stack
 		list->memory += (uint32_t)-(list->next.memory + list->memory) & 15;
 		take_memory(list, 2);
 	} else if (at < SOSC_SAVED_SIZE) {
@@ -172,7 +173,7 @@ static void next_float(struct arguments *arguments, bool is_long)
 {
 	if (arguments->list)
 		next_listed_float(arguments->list, is_long);
-	else if (is_long) // 16 bytes in memory
+	else if (is_long) // 16 bytes on the stack
 		arguments->memory = (arguments->memory + 1) / 2 * 2 + 2;
 	else if (arguments->floats < SOSC_FLOAT_ARGUMENTS)
 		arguments->floats++;
@@ -192,7 +193,7 @@ static void name_string(struct arguments *arguments, uint32_t precision, bool is
 			(struct named){from, precision, item, is_wide, arguments->is_sure};
 }
 
-// With a precision the string need not end.
+// Measures a string argument. With a precision it need not end with a NUL.
 static void measure(struct sosc_capture *capture, struct sosc_item *item, const struct named *named)
 {
 	uint32_t limit = sosc_session->string_limit, of = named->is_wide ? 4 : 1, most;
@@ -210,8 +211,9 @@ static void measure(struct sosc_capture *capture, struct sosc_item *item, const 
 	}
 }
 
-// Adds the strings of a format that has been walked through to its end. Where @are_read they are
-// checked nevertheless from the first on that the function may not have come to.
+// Adds the strings of a format that was parsed to its end. If @are_read, the function itself reads
+// them; even then they are checked, starting with the first string that the function may not have
+// reached.
 static void add_strings(struct arguments *arguments, bool are_read)
 {
 	for (uint32_t i = 0; i < arguments->named_count; i++) {
@@ -223,20 +225,21 @@ static void add_strings(struct arguments *arguments, bool are_read)
 
 		if (!named->from) {
 			item.flags = SOSC_DATA_NULL;
-		} else if (named->precision) { // printf reads nothing where it is 0
+		} else if (named->precision) { // printf reads nothing if the precision is 0
 			measure(arguments->capture, &item, named);
 		}
 		are_read &=
-			!item.flags; // one without an end may be longer than all that printf writes
+			!item.flags; // a string without an end may exceed all that printf can write
 		sosc_capture_add(arguments->capture, item);
 	}
 }
 
-// A star behind the point is the precision; a negative one is none.
+// Returns the precision after a star. A star after the point is the precision; a negative value
+// means none.
 static uint32_t star(uint32_t precision, uint64_t word)
 {
 	if (precision)
-		return precision; // it was a width
+		return precision; // the star was a width
 	return (int32_t)word < 0 ? UINT32_MAX : (uint32_t)word;
 }
 
@@ -287,7 +290,7 @@ static bool is_size(char c)
 	return c == 'h' || c == 'l' || c == 'L' || c == 'q' || c == 'j' || c == 'z' || c == 't';
 }
 
-// One conversion, behind its percent sign; returns what follows it.
+// Parses one conversion after its percent sign. Returns what follows it.
 static const char *convert(struct arguments *arguments, const char *at)
 {
 	uint32_t precision = UINT32_MAX, number = 0;
@@ -299,7 +302,7 @@ static const char *convert(struct arguments *arguments, const char *at)
 		arguments->is_plain &= *at != 'I';
 	for (; (*at >= '0' && *at <= '9') || *at == '*' || *at == '.' || *at == '$'; at++) {
 		if (*at == '$')
-			return NULL; // numbered arguments: come in any order
+			return NULL; // numbered arguments may come in any order
 		if (*at == '.') {
 			precision = number = 0;
 		} else if (*at == '*') {
@@ -325,7 +328,7 @@ static const char *convert(struct arguments *arguments, const char *at)
 		arguments->is_plain &= *at != 'n' && *at != 'C' &&
 				       !(is_sized && (*at == 'c' || *at == 'p'));
 		break;
-	case REAL: // takes memory, perhaps
+	case REAL: // may allocate memory, and so fail
 		next_float(arguments, is_long_double);
 		arguments->is_sure = false;
 		break;
@@ -333,7 +336,7 @@ static const char *convert(struct arguments *arguments, const char *at)
 		name_string(arguments, precision, false);
 		arguments->is_plain &= !is_sized;
 		break;
-	case WIDE_STRING: // fails by what the string is
+	case WIDE_STRING: // fails if the string has invalid characters
 		name_string(arguments, precision, true);
 		arguments->is_plain = false;
 		break;
@@ -341,14 +344,14 @@ static const char *convert(struct arguments *arguments, const char *at)
 		arguments->is_plain &= at == begin;
 		break;
 	default:
-		return NULL; // not known: what follows cannot be told apart
+		return NULL; // unknown: the following arguments cannot be determined
 	}
 	return at + 1;
 }
 
 /**
- * Copy the format that @op has kept as the item number @kept, with a zero behind it; how many
- * characters that are. 0: it cannot be read, or there was no room for it.
+ * Copy the format that @op has kept as item number @kept, with a NUL behind it. Return the number
+ * of characters. Return 0 if it cannot be read, or if there was no room for it.
  */
 uint32_t sosc_capture_copy_format(const struct sosc_capture *capture, const struct sosc_op *op,
 				  uint32_t kept, char format[SOSC_FORMAT_MAX])
@@ -370,7 +373,7 @@ uint32_t sosc_capture_copy_format(const struct sosc_capture *capture, const stru
 	return size;
 }
 
-// Walks through the format that @op has kept as @kept.
+// Parses the format that @op has kept as item @kept.
 static void walk(struct arguments *arguments, const struct sosc_op *op, uint32_t kept)
 {
 	struct sosc_capture *capture = arguments->capture;
@@ -392,7 +395,7 @@ static void walk(struct arguments *arguments, const struct sosc_op *op, uint32_t
 	add_strings(arguments, are_read && at && arguments->is_plain);
 }
 
-/** Add what the format at register op->arg asks for, behind the format itself. */
+/** Add the arguments that the format at register op->arg names, behind the format itself. */
 void sosc_capture_format(struct sosc_capture *capture, const struct sosc_op *op)
 {
 	uint64_t stack[STACK_MAX];
@@ -418,7 +421,8 @@ void sosc_capture_format(struct sosc_capture *capture, const struct sosc_op *op)
 		sosc_capture_stack(capture, arguments.memory);
 }
 
-// The item with the values of @list, which is at register @arg; SOSC_ITEMS_MAX: it cannot be read.
+// Adds the item for the values of @list, which is at register @arg. Returns its index, or
+// SOSC_ITEMS_MAX if the va_list cannot be read.
 static uint32_t add_list(struct list *list, uint32_t arg, bool is_read)
 {
 	struct sosc_capture *capture = list->capture;
@@ -437,7 +441,9 @@ static uint32_t add_list(struct list *list, uint32_t arg, bool is_read)
 	return place;
 }
 
-/** As sosc_capture_format, where the values are in the va_list at register op->length_arg. */
+/**
+ * Do the same as sosc_capture_format, with the values in the va_list at register op->length_arg.
+ */
 void sosc_capture_va_format(struct sosc_capture *capture, const struct sosc_op *op)
 {
 	struct list list = {.capture = capture};
@@ -455,7 +461,7 @@ void sosc_capture_va_format(struct sosc_capture *capture, const struct sosc_op *
 	capture->items[place].size = 8 * list.values;
 }
 
-/** Add the next @count words of the va_list at register @arg; how many of them are there. */
+/** Add the next @count words of the va_list at register @arg. Return how many could be read. */
 uint32_t sosc_capture_va_words(struct sosc_capture *capture, uint32_t arg, uint32_t count)
 {
 	struct list list = {.capture = capture};

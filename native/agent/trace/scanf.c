@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the scanf family stores: at the entry a format says where that will be and what, at the
-// return the result says how much of it there is. The format's own memory may be another then.
+// What functions of the scanf family store. At the entry, the format tells where and what they will
+// store. At the return, the result tells how much of it was stored. The format's memory may have
+// changed by then.
 
 #include "base/arch.h"
 #include "call/cell.h"
@@ -10,7 +11,7 @@
 #include "trace/capture.h"
 
 enum {
-	STACK_MAX = 16, // words of arguments in memory
+	STACK_MAX = 16, // words of arguments on the stack
 	POSITION_MAX = 64,
 	WIDTH_MAX = SOSC_BYTES_MAX,
 	WCHAR = 4, // bytes
@@ -19,15 +20,15 @@ enum {
 enum size { INT, CHAR, SHORT, LONG, LONG_LONG, LONG_DOUBLE, OTHER };
 
 struct walk {
-	struct sosc_fill *fills; // `to` is the position of the argument, from 1 on
+	struct sosc_fill *fills; // `to` is the position of the argument, counted from 1
 	uint32_t count;
-	uint32_t last; // position of the last one that was named in order
-	uint32_t most; // the highest position of all
-	uint64_t named; // a bit for each position
-	uint8_t counted; // conversions that the result counts
-	bool is_behind; // a number of characters comes right behind one of those
+	uint32_t last; // position of the last argument that was used in order
+	uint32_t most; // highest position
+	uint64_t named; // a bit for each position that is used
+	uint8_t counted; // number of conversions that count in the result
+	bool is_behind; // a %n would follow directly after such a conversion
 	bool is_wide;
-	bool is_cut; // there is more of the format than is known
+	bool is_cut; // the format continues beyond what is known
 };
 
 static bool is_digit(char c)
@@ -69,25 +70,26 @@ static enum size size_of(const char **at)
 	case 'z':
 	case 't':
 		++*at;
-		return OTHER; // integers of 8 bytes, and nothing else that is known
+		return OTHER; // integers of 8 bytes; unknown for other types
 	default:
 		return INT;
 	}
 }
 
-// Behind the bracket that ends a set.
+// Returns the position behind the bracket that ends a set.
 static const char *behind_set(const char *at)
 {
 	if (*at == '^')
 		at++;
 	if (*at)
-		at++; // a bracket that comes first is a member
+		at++; // a bracket in the first place is a member
 	while (*at && *at != ']')
 		at++;
 	return *at ? at + 1 : NULL;
 }
 
-// 0: glibc stores a long long for `%Ld`, musl nothing, and both count it.
+// Returns the bytes that an integer conversion stores; 0: unknown. For `%Ld` glibc stores a long
+// long and musl stores nothing, and both count it.
 static uint32_t bytes_of_integer(enum size size)
 {
 	static const uint8_t bytes[] = {
@@ -98,13 +100,14 @@ static uint32_t bytes_of_integer(enum size size)
 	return bytes[size];
 }
 
-// Bytes of a float, a double, or what a long double has of its 16; 0: not known.
+// Returns the bytes of a float, of a double, or the used bytes of a long double; 0: unknown.
 static uint32_t bytes_of_real(enum size size)
 {
 	return size == INT ? 4 : size == LONG ? 8 : size == LONG_DOUBLE ? 10 : 0;
 }
 
-// What the conversion @letter stores, in a @fill with its width as `size`; false: not known.
+// Completes @fill for the conversion @letter. `size` has the width on entry. Returns false if it is
+// unknown what is stored.
 static bool is_known(struct sosc_fill *fill, char letter, enum size size, bool is_wide)
 {
 	bool wide = size == LONG || letter == 'S' || letter == 'C';
@@ -149,13 +152,14 @@ static bool is_known(struct sosc_fill *fill, char letter, enum size size, bool i
 	case 'S':
 	case '[':
 		fill->kind = wide ? SOSC_FILL_WIDE : SOSC_FILL_STRING;
-		fill->size = 1; // at least, with its end
+		fill->size = 1; // at least the NUL
 		return true;
 	case 'c':
 	case 'C':
 		fill->kind = wide ? SOSC_FILL_WIDE_CHARACTERS : SOSC_FILL_CHARACTERS;
 		fill->size = (fill->size ? fill->size : 1) * (wide ? WCHAR : 1);
-		if (is_wide && !wide) // how many bytes they are converted to, nobody says
+		// the number of bytes after conversion to multibyte characters is unknown
+		if (is_wide && !wide)
 			fill->size = 0;
 		return true;
 	default:
@@ -163,8 +167,8 @@ static bool is_known(struct sosc_fill *fill, char letter, enum size size, bool i
 	}
 }
 
-// Notes that a conversion stores where the argument at @position leads, 0: at the next one.
-// False: what comes behind cannot be told apart.
+// Notes that a conversion stores to the argument at @position, 0: the next argument. Returns false
+// if the following arguments cannot be determined.
 static bool note(struct walk *walk, struct sosc_fill fill, uint32_t position)
 {
 	if (!position)
@@ -187,7 +191,7 @@ static bool note(struct walk *walk, struct sosc_fill fill, uint32_t position)
 	return true;
 }
 
-// One conversion, behind its percent sign; returns what follows it.
+// Parses one conversion after its percent sign. Returns what follows it.
 static const char *convert(struct walk *walk, const char *at)
 {
 	bool is_suppressed = false;
@@ -221,7 +225,7 @@ static const char *convert(struct walk *walk, const char *at)
 	size = size_of(&at);
 	letter = *at++;
 	if (letter == 'a' && (*at == 's' || *at == 'S' || *at == '[' || (!*at && walk->is_cut)))
-		return NULL; // of old it was a modifier
+		return NULL; // in old C libraries `a` is a modifier
 	if (!is_known(&fill, letter, size, walk->is_wide))
 		return NULL;
 	if (letter == '[')
@@ -250,8 +254,9 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-// The bytes that change where all of it is stored, and others do not: of several characters the
-// last, since glibc counts them where the input had less. 0: none need to be looked at.
+// Returns the number of bytes that show whether all was stored, because they change only then. For
+// several characters it is the last one, because glibc counts the conversion even if the input had
+// less. Returns 0 if no bytes have to be compared.
 static uint32_t telling(const struct sosc_fill *fill)
 {
 	switch (fill->kind) {
@@ -266,7 +271,7 @@ static uint32_t telling(const struct sosc_fill *fill)
 	}
 }
 
-// What these bytes are.
+// Reads these bytes.
 static uint32_t told(const struct sosc_capture *capture, const struct sosc_fill *fill)
 {
 	uint32_t value = 0, size = telling(fill);
@@ -277,7 +282,7 @@ static uint32_t told(const struct sosc_capture *capture, const struct sosc_fill 
 }
 
 /**
- * Add the words behind the format that @op has kept as the last item; what they lead to is kept
+ * Add the pointers after the format that @op has kept as the last item. What they point to is kept
  * for sosc_capture_filled.
  */
 void sosc_capture_scanf(struct sosc_capture *capture, const struct sosc_op *op)
@@ -313,7 +318,7 @@ void sosc_capture_scanf(struct sosc_capture *capture, const struct sosc_op *op)
 			sosc_capture_stack(capture, known);
 	}
 	if (!filling)
-		return; // whose return says that nothing was kept
+		return; // the return reports that nothing was kept
 	for (uint32_t i = 0; i < walk.count; i++) {
 		struct sosc_fill *fill = &filling->fills[i];
 		uint64_t at = before_them + fill->to - 1;
@@ -332,13 +337,13 @@ void sosc_capture_scanf(struct sosc_capture *capture, const struct sosc_op *op)
 	__atomic_store_n(&filling->sp, sp, __ATOMIC_RELEASE);
 }
 
-// Whether a call that returned @result has stored what @fill says.
+// Returns whether a call that returned @result has stored what @fill describes.
 static bool is_stored(const struct sosc_capture *capture, const struct sosc_fill *fill,
 		      int32_t result)
 {
 	if (!fill->to || !fill->size)
 		return false;
-	if (result > fill->counted) // so is what comes behind it
+	if (result > fill->counted) // a later conversion was stored, so this one was, too
 		return true;
 	if (result != fill->counted && !(result < 0 && !fill->counted))
 		return false;
@@ -347,7 +352,7 @@ static bool is_stored(const struct sosc_capture *capture, const struct sosc_fill
 	return !fill->is_allocated && told(capture, fill) != fill->before;
 }
 
-// The most bytes of a text that are kept.
+// Returns the most bytes of a text that are kept.
 static uint32_t limit_of(const struct sosc_fill *fill)
 {
 	uint64_t limit = sosc_session->string_limit;
@@ -399,7 +404,7 @@ static void drop(void)
 	__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_WORDS], 1, __ATOMIC_RELAXED);
 }
 
-/** Add what a call of scanf, which returns, has stored. */
+/** Add what a call of scanf, which returns now, has stored. */
 void sosc_capture_filled(struct sosc_capture *capture)
 {
 	const struct sosc_site *site = sosc_returned_to(capture->regs);
@@ -418,7 +423,7 @@ void sosc_capture_filled(struct sosc_capture *capture)
 		if (is_stored(capture, &filling->fills[i], result))
 			add_stored(capture, &filling->fills[i]);
 	if (filling->number != number || filling->sp != sp) {
-		capture->count = first; // a signal handler's call has taken its place
+		capture->count = first; // a call in a signal handler has taken its place
 		drop();
 		return;
 	}

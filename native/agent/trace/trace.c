@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records of entries and exits. The assembly writes those of plain calls; here are those
-// with a capture program.
+// Records of entries and exits. The assembly writes the records of plain calls. This file writes
+// the records of calls with a capture program.
 
 #include "trace/trace.h"
 #include "base/arch.h"
@@ -24,8 +24,9 @@
 #include "thread/work.h"
 #include "trace/capture.h"
 
-// The program whose place in SEC_FUNCTIONS is said in a struct sosc_function: read after
-// the section's own, which may be that of the next session, where the struct is zeros.
+// Returns the capture program at an offset in SEC_FUNCTIONS. The offset is in a struct
+// sosc_function of the session. It is read after the section's address: if that is the next
+// session's already, the struct is unmapped and reads as zeros.
 static const struct sosc_op *program(const struct sosc_cell *cell, const uint32_t *offset)
 {
 	static const struct sosc_op nothing = {.op = SOSC_OP_END};
@@ -43,8 +44,8 @@ static const struct sosc_op *program(const struct sosc_cell *cell, const uint32_
 	return place ? (const void *)(functions + place) : &nothing;
 }
 
-// What an exit program asks for of the entry, in the order of its ops: registers, and with
-// SOSC_KEPT_INT added the ints that they lead to.
+// Collects the words of the entry that an exit program needs, in the order of its ops: registers,
+// and with SOSC_KEPT_INT added the ints to which they point.
 static uint32_t wanted(const struct sosc_op *at, uint8_t kept[SOSC_KEPT_MAX])
 {
 	uint32_t count = 0;
@@ -84,12 +85,12 @@ static uint64_t kept_word(const struct sosc_capture *capture, uint8_t kept)
 		return capture->words[kept];
 	if (kept >= SOSC_ARG_STACK)
 		return sosc_capture_word(capture, kept, &word) ? word : 0;
-	// What cannot be read is no length: nothing is shown at the exit.
+	// If the int cannot be read, use the length 0: nothing is shown at the exit.
 	return sosc_capture_int(capture, capture->words[kept - SOSC_KEPT_INT], &value) ? value : 0;
 }
 
-// Keeps the words that the exit program will ask for, until the exit: two in a place. The
-// places of one call differ in the low bits of their cell's address.
+// Keeps the words that the exit program will need until the exit, two in each place. The places of
+// one call differ in the low bits of their `cell`.
 static void park(struct sosc_thread *thread, struct sosc_cell *cell,
 		 const struct sosc_function *function, const struct sosc_capture *capture)
 {
@@ -113,7 +114,7 @@ static void park(struct sosc_thread *thread, struct sosc_cell *cell,
 	}
 }
 
-// Takes back what park() has kept.
+// Takes back the words that park() has kept.
 static void take(struct sosc_thread *thread, const struct sosc_site *site,
 		 const struct sosc_function *function, struct sosc_capture *capture)
 {
@@ -152,7 +153,7 @@ static int32_t errno_of(uint32_t ns)
 	return (int32_t)sosc_thread_word(sosc_errno_offsets[ns]);
 }
 
-// Room for what was measured, and whose it is.
+// Reserves units for what was measured, and determines which process owns them.
 static uint64_t reserve(struct sosc_capture *capture, struct sosc_thread *thread,
 			enum sosc_loss loss)
 {
@@ -161,8 +162,8 @@ static uint64_t reserve(struct sosc_capture *capture, struct sosc_thread *thread
 
 	unit = sosc_ring_reserve(thread, capture->total, loss);
 	capture->process = process;
-	// A handler has forked meanwhile: before, or behind. Then the parent has taken the unit, and
-	// its chunk may be ours by now.
+	// A signal handler has forked meanwhile, before or after the reservation. If it was after,
+	// the parent has taken the units, and the chunk may be ours by now.
 	if (unit && sosc_process() != process &&
 	    __atomic_load_n(&thread->pos, __ATOMIC_RELAXED) == unit + capture->total &&
 	    sosc_ring_is_ours(NULL, thread, unit))
@@ -170,7 +171,7 @@ static uint64_t reserve(struct sosc_capture *capture, struct sosc_thread *thread
 	return unit;
 }
 
-// What was taken for the entry is written; returns as sosc_record_entry.
+// Writes the reserved units of an entry. Returns the same as sosc_record_entry.
 static uint64_t write_entry(struct sosc_entry *unit, struct sosc_regs *regs,
 			    struct sosc_thread *thread, struct sosc_cell *cell, uint64_t site,
 			    uint64_t target, struct sosc_capture *capture)
@@ -196,7 +197,8 @@ static uint64_t write_entry(struct sosc_entry *unit, struct sosc_regs *regs,
 	if (!now || start >> SOSC_START_BITS)
 		commit = 0;
 	if (commit && __atomic_load_n(&thread->pos, __ATOMIC_RELAXED) != end) {
-		// a signal handler has recorded, or forked: then an exit may have changed the unit
+		// a signal handler has recorded something, or forked: then an exit may have changed
+		// the unit
 		if (!sosc_ring_is_ours(NULL, thread, (uint64_t)unit))
 			return site;
 		commit = 0;
@@ -215,15 +217,15 @@ static uint64_t write_entry(struct sosc_entry *unit, struct sosc_regs *regs,
 	return site ? site : target;
 }
 
-struct record_cost { // ticks of an empty call
+struct record_cost { // ticks for an empty call
 	uint64_t least, usual;
 };
 
-// The ticks that a call takes beside the work of record(): the way there, and its exit.
+// Ticks that a call takes besides the work of record(): the path to it, and the exit.
 static uint64_t way;
 
-// As sosc_record_entry; @fp, not NULL: the stack is wanted, too, and the caller's frame pointer is
-// that, if it has one.
+// Does the work of sosc_record_entry. @fp, not NULL: the call stack is wanted, and *fp is the
+// caller's frame pointer, if it has one.
 static __attribute__((noinline)) uint64_t record(struct sosc_regs *regs,
 						 const struct sosc_injected *injected,
 						 const uint64_t *fp, union sosc_wide *wide)
@@ -244,7 +246,7 @@ static __attribute__((noinline)) uint64_t record(struct sosc_regs *regs,
 	uint32_t stack;
 
 	if (!thread)
-		thread = sosc_thread_slow(cell); // which counts those without a place
+		thread = sosc_thread_slow(cell); // this counts calls of threads without a place
 	if (!thread)
 		return target;
 	start = sosc_cost_work(thread);
@@ -310,22 +312,23 @@ static inline uint64_t record_entry(struct sosc_regs *regs, const struct sosc_in
 }
 
 /**
- * The entry of a call. Returns where to go on: the return trampoline, or the function itself
- * when no exit is to be seen. @injected, not NULL, is kept with it; where that says that the
- * function is not called, an exit is to follow at once: returns 0 if there is no room for one.
+ * Record the entry of a call. Return where to go on: the return trampoline, or the function itself
+ * if no exit is to be seen. @injected, if not NULL, is kept with the entry. If it tells that the
+ * function is not called, the caller records an exit at once; the result is 0 if there is no room
+ * for the entry.
  */
 uint64_t sosc_record_entry(struct sosc_regs *regs, const struct sosc_injected *injected)
 {
 	return record_entry(regs, injected, NULL);
 }
 
-/** The same, for the assembly: of a call with a capture program. */
+/** Record the entry of a call with a capture program, for the assembly. */
 uint64_t sosc_trace_entry(struct sosc_regs *regs)
 {
 	return record_entry(regs, NULL, NULL);
 }
 
-/** The same, of a call whose stack is wanted. */
+/** Record the entry of a call whose stack is wanted. */
 uint64_t sosc_trace_entry_stack(struct sosc_regs *regs, uint64_t fp)
 {
 	return record_entry(regs, NULL, &fp);
@@ -342,7 +345,7 @@ static void write_exit(struct sosc_exit *unit, struct sosc_regs *regs, uint64_t 
 	__atomic_store_n(&unit->commit, (uint32_t)SOSC_UNIT_EXIT << 28 | index, __ATOMIC_RELEASE);
 }
 
-/** The result of a call of @cell that no function has made. */
+/** Record the result of a call of @cell that was given without calling the function. */
 void sosc_record_result(struct sosc_regs *regs, const struct sosc_cell *cell, int32_t error)
 {
 	uint64_t tsc = sosc_ticks();
@@ -355,7 +358,7 @@ void sosc_record_result(struct sosc_regs *regs, const struct sosc_cell *cell, in
 		write_exit(unit, regs, tsc, error, sosc_cell_index(cell));
 }
 
-/** The exit of a call: its result, and what its capture program asks for. */
+/** Record the exit of a call: its result, and what its capture program keeps. */
 void sosc_record_exit(struct sosc_regs *regs)
 {
 	uint64_t now = sosc_ticks(), tsc;
@@ -402,7 +405,7 @@ void sosc_record_exit(struct sosc_regs *regs)
 	sosc_cost_worked(thread, start, capture.total / SOSC_UNIT, 0);
 }
 
-/** The same, for the assembly. */
+/** The same, called from assembly. */
 void sosc_trace_exit(struct sosc_regs *regs)
 {
 	sosc_record_exit(regs);
@@ -423,7 +426,7 @@ static uint64_t handler(const struct sosc_chosen *chosen, bool entry_only)
 	return six ? SOSC_GATED(sosc_h_call_six) : SOSC_GATED(sosc_h_call);
 }
 
-// Takes what record() has timed off the last round, and wipes the account of record().
+// Subtracts the work that record() has timed from the last round, and clears these counts.
 static void less_work(struct sosc_cost *cost, bool apart)
 {
 	struct sosc_control *control = sosc_control;
@@ -433,8 +436,8 @@ static void less_work(struct sosc_cost *cost, bool apart)
 	control->works = control->took_works = control->work_units = 0;
 }
 
-// What the record of an empty call by @handler costs its caller, least and usually. A stack costs as
-// much more as it is deep.
+// Measures what recording an empty call by @handler costs its caller, at least and usually. A call
+// stack costs more, depending on its depth.
 static struct record_cost measure(struct sosc_thread *thread, uint64_t handler)
 {
 	const uint64_t before = thread->pos, units = sosc_cost_units();
@@ -462,7 +465,8 @@ static void start(void)
 	const bool entry_only = plan && plan->flags & SOSC_PLAN_ENTRY_ONLY;
 	struct sosc_thread *thread = sosc_thread_self();
 
-	if (sosc_stacks_kept) // not written where nobody keeps any: its page is nobody else's
+	// not written if no session keeps stacks, because nothing else uses its page
+	if (sosc_stacks_kept)
 		sosc_stacks_kept = false;
 	if (plan && plan->flags & SOSC_PLAN_STACKS)
 		sosc_call_stacks_start();
@@ -473,7 +477,7 @@ static void start(void)
 			measure(thread, (uint64_t)(entry_only ? sosc_h_entry : sosc_h_call));
 	if (!way)
 		way = measure(thread, (uint64_t)sosc_h_program).usual;
-	if (!sosc_holds(SOSC_INSTRUMENT_STATS)) { // which corrects times by its own cost
+	if (!sosc_holds(SOSC_INSTRUMENT_STATS)) { // STATS corrects times by its own cost
 		sosc_control->cost_outer = (uint32_t)known[entry_only].least;
 		sosc_control->cost_call = (uint32_t)known[entry_only].usual;
 	}

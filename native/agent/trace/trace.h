@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Records of single calls, for instruments whose handlers are in C.
- */
+/** Recording single calls, for instruments whose handlers are in C. */
 #ifndef SOSC_TRACE_H
 #define SOSC_TRACE_H
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wide strings: characters of 4 bytes up to one that is 0, which may lie at any address.
+// Wide strings: characters of 4 bytes up to a character 0. They may lie at any address.
 
 #include "trace/capture.h"
 
 enum {
 	WCHAR = sizeof(uint32_t),
-	PIECE = 256, // bytes that are looked at at once
-	NOT_ASCII = '\x80', // no format has it in a conversion
+	PIECE = 256, // bytes that are read at a time
+	NOT_ASCII = '\x80', // no conversion of a format contains it
 };
 
 static uint32_t smaller(uint32_t a, uint32_t b)
@@ -23,8 +23,8 @@ static uint32_t character(const uint8_t *at)
 }
 
 /**
- * Measure the wide string at item->from, at most @most bytes of it. Without item->checked the
- * function reads its beginning itself.
+ * Measure the wide string at item->from, at most @most bytes of it. If item->checked is false, the
+ * function itself reads the beginning.
  */
 void sosc_capture_wchars(struct sosc_capture *capture, struct sosc_item *item, uint32_t most)
 {
@@ -39,7 +39,7 @@ void sosc_capture_wchars(struct sosc_capture *capture, struct sosc_item *item, u
 		uint32_t got, length = 0;
 		const uint8_t *at = piece;
 
-		if (!want) // one that lies across the end
+		if (!want) // a character that crosses the page boundary
 			want = WCHAR;
 		if (sosc_capture_is_there(capture, from, want,
 					  is_read && page == item->from / SOSC_PAGE)) {
@@ -59,7 +59,7 @@ void sosc_capture_wchars(struct sosc_capture *capture, struct sosc_item *item, u
 	item->checked = !sosc_capture_is_there(capture, item->from, item->size, is_read);
 }
 
-/** Copy the first @most characters of what was measured, each as one byte; how many there are. */
+/** Copy the first @most characters of what was measured, each as one byte. Return their number. */
 uint32_t sosc_capture_narrowed(const struct sosc_capture *capture, char *to,
 			       const struct sosc_item *item, uint32_t most)
 {
