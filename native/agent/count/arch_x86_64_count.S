@@ -26,7 +26,7 @@ FUNCTION sosc_h_count
 	jmp	1b
 	.cfi_endproc
 
-// by call site
+// counts by call site
 FUNCTION sosc_h_count_callers
 	.cfi_startproc
 	endbr64

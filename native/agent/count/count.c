@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --count-only: calls alone. The assembly counts in the thread's own array (counts.c).
+// --count-only: numbers of calls only. The assembly counts in the thread's own array (counts.c).
 
 #include "base/arch.h"
 #include "base/instrument.h"
@@ -10,23 +10,23 @@
 #include "thread/counts.h"
 #include "thread/thread.h"
 
-// A call whose thread has no array (yet).
+// Counts a call whose thread has no array (yet).
 void sosc_count_slow(struct sosc_cell *cell)
 {
 	struct sosc_thread *thread = sosc_thread_self();
 	uint64_t *shared;
-	// read once: a handler may fork at any moment, and the child finds 0
+	// read once: a signal handler may fork at any moment, and then the child finds 0
 	uint64_t counts = thread ? __atomic_load_n(&thread->counts, __ATOMIC_RELAXED) : 0;
 
 	if (counts) {
 		uint64_t *count = (void *)(counts + (uint64_t)cell / 2);
 
-		// one instruction: a signal handler may count here, too
+		// one instruction, because a signal handler may count here, too
 		sosc_local_increment(count);
 		return;
 	}
 	if (!thread && sosc_quiet) {
-		if (sosc_cell_index(cell) < SOSC_MAX_SLOTS) // else it stands for a call site
+		if (sosc_cell_index(cell) < SOSC_MAX_SLOTS) // else the cell stands for a call site
 			__atomic_store_n(&cell->handler, (uint64_t)sosc_h_jump, __ATOMIC_RELAXED);
 		return;
 	}
@@ -35,7 +35,8 @@ void sosc_count_slow(struct sosc_cell *cell)
 		__atomic_fetch_add(&shared[sosc_cell_index(cell)], 1, __ATOMIC_RELAXED);
 }
 
-// What an empty call costs its caller. Its trace is wiped.
+// Measures what counting an empty call costs its caller. The measured calls are removed from the
+// counts.
 static void start(void)
 {
 	static uint64_t known, usual;
