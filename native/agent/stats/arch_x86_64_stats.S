@@ -46,7 +46,7 @@ FUNCTION sosc_h_stats
 	jmp	12b
 4:	RESTORE_FOUR
 	jmp	*CELL_ORIGINAL(%r11)
-	// the first place is taken: look at the others
+	// the first place is taken: try the others
 5:	.cfi_adjust_cfa_offset 32
 	mov	%rax, %rdx
 	lea	sosc_park_slow(%rip), %rax
@@ -71,7 +71,7 @@ FUNCTION sosc_h_stats
 	jnz	1b
 8:	SLOW	sosc_stats_slow
 	jmp	4b
-	// no own array: count in the shared one; the exit is timed there, too
+	// no own array: count in the shared one, which also gets the time at the exit
 9:	mov	%r11, %rdx
 	movslq	SOSC_DISTANCE + SITE_OPEN(%rcx), %rax
 	add	%rax, %r11
@@ -86,7 +86,7 @@ FUNCTION sosc_h_stats
 	jmp	*%r11
 	.cfi_endproc
 
-// -c for a function whose exit cannot be seen
+// -c, for a function whose exit cannot be seen
 FUNCTION sosc_h_stats_entry
 	.cfi_startproc
 	endbr64
@@ -131,7 +131,8 @@ FUNCTION sosc_x_stats
 	sub	THREAD_OVERHEAD(%r10), %rcx
 	sub	sosc_cost_inner(%rip), %rcx
 	js	6f
-	// what is left without nested calls: DONE grows by it, so that it holds each tick once
+	// The self time is what nested calls have not taken. DONE grows by it, so that DONE
+	// contains each tick once
 1:	mov	PARKED_B(%rdx), %rax
 	movq	$0, PARKED_SP(%rdx)
 	mov	sosc_cost_outer(%rip), %rdx
@@ -173,8 +174,7 @@ FUNCTION sosc_x_stats
 	jmp	5b
 6:	xor	%ecx, %ecx
 	jmp	1b
-	// calls that do not lie in each other (coroutines) have taken all of it; or it is another
-	// thread's call
+	// interleaved calls (coroutines) have taken all of it; or the call is another thread's
 11:	test	%rax, %rax
 	jns	13f
 	xor	%eax, %eax
@@ -188,7 +188,7 @@ FUNCTION sosc_x_stats
 	IF_FAILED %ecx, %rax, %eax, 29f, 10b
 29:	incq	STATS_ERRORS(%rdx)
 	jmp	10b
-	// a shared array, another place, returns twice, no clock: C does it all,
+	// Shared array, another place, function that returns twice, no clock: C does everything,
 	// with the clock as it was read
 7:	SAVE_REST
 	mov	%rsp, %rdi

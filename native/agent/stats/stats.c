@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// -c: calls, errors and times. The assembly has the short way; here are threads without an
-// own count array, error rules, and calls parked away from their first place.
+// -c: calls, errors and times. The assembly has the fast path. This file handles threads without
+// their own count array, error rules, and calls that are not parked in their first place.
 
 #include "stats/stats.h"
 #include "base/arch.h"
@@ -15,7 +15,7 @@
 #include "thread/park.h"
 #include "thread/thread.h"
 
-// of a parked call, in the place of the thread's `done`: it has returned once
+// stored in a parked call in place of the thread's `done`: the call has returned once
 static const uint64_t returned = UINT64_MAX;
 
 uint64_t sosc_cost_inner;
@@ -43,7 +43,7 @@ static bool is_error(uint32_t rule, uint64_t result)
 	}
 }
 
-// NULL: this session keeps no statistics.
+// Returns NULL if this session keeps no statistics.
 static struct sosc_stats *shared_stats(const struct sosc_cell *cell)
 {
 	struct sosc_stats *shared = sosc_counts_shared(SOSC_INSTRUMENT_STATS);
@@ -56,7 +56,7 @@ static uint64_t stats_of(const struct sosc_thread *thread)
 	return thread ? __atomic_load_n(&thread->stats, __ATOMIC_RELAXED) : 0;
 }
 
-// The call is counted, here or in the own array.
+// Counts a call, in the shared array or in the thread's own.
 void sosc_stats_slow(struct sosc_cell *cell)
 {
 	struct sosc_thread *thread = sosc_thread_self();
@@ -69,7 +69,7 @@ void sosc_stats_slow(struct sosc_cell *cell)
 		return;
 	}
 	if (!thread && sosc_quiet) {
-		if (sosc_cell_index(cell) < SOSC_MAX_SLOTS) // else it stands for a call site
+		if (sosc_cell_index(cell) < SOSC_MAX_SLOTS) // else the cell stands for a call site
 			__atomic_store_n(&cell->handler, (uint64_t)sosc_h_jump, __ATOMIC_RELAXED);
 		return;
 	}
@@ -78,20 +78,21 @@ void sosc_stats_slow(struct sosc_cell *cell)
 		__atomic_fetch_add(&stats->calls, 1, __ATOMIC_RELAXED);
 }
 
-// A place for a call whose first place is taken; NULL: its exit is not timed.
+// Returns a place for a call whose first place is taken. NULL: its exit is not timed.
 struct sosc_parked *sosc_park_slow(struct sosc_cell *cell, struct sosc_thread *thread, uint64_t sp)
 {
 	bool tail_called = sosc_is_tail_called(*(const uint64_t *)sp, cell);
 
-	if (!thread->ready) // a child, forked while its parent was on its way here
+	if (!thread->ready) // this is a child, forked while its parent was on its way here
 		thread = sosc_thread_self();
 	return thread ? sosc_parked_place(thread, sp, cell, tail_called) : NULL;
 }
 
 /**
- * Of the @ticks of a call that returns, those in which no nested call ran. `done` grows by them, so
- * that it holds each tick once: never more than have passed, even if calls that do not lie in each
- * other (coroutines) end in any order. What runs until a call returns again is not its own.
+ * Return the self time of a call that returns: the part of its @ticks in which no nested call ran.
+ * `done` grows by it, so that it contains each tick once. `done` never exceeds the time that has
+ * passed, even if interleaved calls (coroutines) end in any order. If a call returns a second time,
+ * the time in between is not its self time.
  */
 static uint64_t self_ticks(struct sosc_thread *thread, const struct sosc_parked *parked,
 			   uint64_t ticks)
@@ -100,7 +101,7 @@ static uint64_t self_ticks(struct sosc_thread *thread, const struct sosc_parked 
 
 	if (parked->b == returned)
 		return 0;
-	if (self > ticks) // others have taken all of it; or it is another thread's call
+	if (self > ticks) // other calls have taken all of it; or the call is another thread's
 		self = (int64_t)self < 0 ? 0 : ticks;
 	thread->done += self;
 	return self;
@@ -124,7 +125,7 @@ static void add_shared(struct sosc_stats *stats, uint64_t ticks, uint64_t self, 
 		;
 }
 
-// @now is 0 where the program has switched the clock off.
+// Records an exit of -c. @now is 0 if the program has disabled the clock.
 void sosc_stats_exit(struct sosc_regs *regs, uint64_t now)
 {
 	struct sosc_site *site = sosc_returned_to(regs);
@@ -138,12 +139,12 @@ void sosc_stats_exit(struct sosc_regs *regs, uint64_t now)
 	int64_t ticks = 0;
 
 	site->original = __atomic_load_n(&cell->original, __ATOMIC_ACQUIRE);
-	// a thread that a signal handler interrupted may go on in another session
+	// a thread that a signal handler interrupted may continue in another session
 	if (!thread || site->flags & SITE_FLAG_OLD || !sosc_holds(SOSC_INSTRUMENT_STATS))
 		return;
 	parked = sosc_parked_find(thread, (uint64_t)&regs->ret, site->cell);
 	if (!parked) {
-		// a second return is no call, and a call of our parent's is counted there
+		// a second return is not a call, and a call of the parent is counted in the parent
 		if (!(site->flags & SITE_FLAG_TWICE) && !sosc_thread_inherits((uint64_t)&regs->ret))
 			__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_EXIT_UNPAIRED], 1,
 					   __ATOMIC_RELAXED);
@@ -178,8 +179,8 @@ void sosc_stats_exit(struct sosc_regs *regs, uint64_t now)
 		stats->max = (uint64_t)ticks;
 }
 
-// What an empty call costs its caller, and how long it appears to take itself.
-// Its traces are wiped.
+// Measures what an empty call costs its caller, and how long it appears to take itself. The
+// measured calls are removed from the statistics.
 static void start(void)
 {
 	static uint64_t usual;

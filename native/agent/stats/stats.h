@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * What -c keeps of a function's calls, and what its own work costs.
- */
+/** The statistics of -c for each function, and the cost of collecting them. */
 #ifndef SOSC_STATS_H
 #define SOSC_STATS_H
 
