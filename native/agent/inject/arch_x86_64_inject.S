@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// INJECT's handler for slots with one rule: counts the call, and asks C about those alone that
-// the rule may choose.
+// INJECT's handler for slots with one rule: counts the call, and calls C only for calls that the
+// rule may choose.
 
 #include "base/arch_x86_64.inc"
 
@@ -34,7 +34,7 @@ FUNCTION sosc_h_inject
 	jbe	8f
 	RESTORE_FOUR
 	jmp	*CELL_ORIGINAL(%r11)
-	// a thread that is not known yet, a forked child's, or one that is quiet
+	// a thread that is not known yet, a forked child's thread, or one that is quiet
 7:	.cfi_adjust_cfa_offset 32
 	RESTORE_FOUR
 	jmp	sosc_h_layer

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that fail, or wait, as rules say: which ones, by their number; and a record of each
-// that a rule has chosen.
+// Calls that fail or wait according to rules, which choose calls by their number. Each chosen call
+// is recorded.
 //
-// A slot has a list of links, made when it is hooked: one for each rule that is about it. Calls
-// are counted in points, one for each rule and function, which a process has to itself.
+// A slot has a list of links, made when the slot is hooked: one for each rule that applies to it.
+// Calls are counted in points, one for each rule and function, separately in each process.
 
 #include "base/arch.h"
 #include "base/clock.h"
@@ -21,39 +21,41 @@
 #include "trace/trace.h"
 
 enum {
-	RULES_MAX = 64, // as soscope knows
+	RULES_MAX = 64, // soscope has the same limit
 	LINKS_MAX = 65536,
 	POINTS_MAX = 4096,
-	SLICE = 100000000, // ns of a delay between looks at whether the session has ended
-	PARKED_EXIT = 8, // added to a cell's address: neither trace's places nor -c's
+	SLICE = 100000000, // ns of a delay between two checks whether the session has ended
+	// added to a cell's address, so that its places differ from the places of TRACE and STATS
+	PARKED_EXIT = 8,
 };
 
 struct sosc_link {
-	uint64_t point; // bytes from the first
+	uint64_t point; // offset in bytes from the first point
 	uint64_t first; // number of the first call that the rule may choose
-	uint64_t span; // of the last one, less that
+	uint64_t span; // number of the last call that the rule may choose, less `first`
 	uint64_t site; // return address, 0 = any
 	uint32_t outcome;
-	uint32_t last; // of its slot
+	uint32_t last; // 1: the last link of its slot
 };
 
-struct sosc_link sosc_links[LINKS_MAX]; // the first one is nobody's
+struct sosc_link sosc_links[LINKS_MAX]; // the first one is unused
 static uint32_t link_count;
-uint32_t sosc_link_heads[SOSC_MAX_SLOTS]; // by cell: its first link, 0 = none
+uint32_t sosc_link_heads[SOSC_MAX_SLOTS]; // by cell: index of its first link, 0 = none
 
-static struct { // what the points of this process are
+static struct { // the meaning of this process's points
 	uint32_t rule;
-	uint32_t symbol; // in SEC_STRINGS
+	uint32_t symbol; // offset in SEC_STRINGS
 } names[POINTS_MAX];
 static uint32_t name_count;
 
-struct sosc_inject_point *sosc_inject_points; // this process's
+struct sosc_inject_point *sosc_inject_points; // the points of this process
 
-// Of this session: what soscope has said, and where this process counts.
+// For this session: what soscope has given, and where this process counts.
 static const struct sosc_inject *plan;
 static struct sosc_inject *counted_in;
 static struct sosc_inject_point without_place[POINTS_MAX];
-static uint64_t heartbeat, since; // as soscope_is_gone has seen it last, and when: ns, 0 = not yet
+// last heartbeat that soscope_is_gone has seen, and when in ns, 0 = not yet
+static uint64_t heartbeat, since;
 
 static const struct sosc_inject_outcome *outcomes(void)
 {
@@ -67,7 +69,8 @@ static const struct sosc_inject_rule *rule_of(const struct sosc_inject_outcome *
 	return (const struct sosc_inject_rule *)rules + (outcome->rule & (RULES_MAX - 1));
 }
 
-// Counts of a process are its own from 1 on, and those of one that has ended stay.
+// Takes a place for the counts of this process, which start at 0. The counts of processes that have
+// ended stay.
 static void take_place(void)
 {
 	uint32_t place = __atomic_fetch_add(&counted_in->places_used, 1, __ATOMIC_RELAXED);
@@ -89,7 +92,7 @@ static void start(void)
 	plan = counted_in ? sosc_given(SOSC_INSTRUMENT_INJECT, sizeof(*plan)) : NULL;
 	link_count = 1;
 	name_count = 0;
-	since = 0; // each soscope begins with the same heartbeats
+	since = 0; // each soscope starts with the same heartbeat values
 	if (plan)
 		take_place();
 }
@@ -100,7 +103,7 @@ static void forked(void)
 		take_place();
 }
 
-// ---- when a slot is hooked -------------------------------------------------------
+// ---- hooking a slot --------------------------------------------------------------
 
 static uint32_t point_for(uint32_t rule, const char *symbol, uint32_t name)
 {
@@ -121,8 +124,8 @@ static uint32_t point_for(uint32_t rule, const char *symbol, uint32_t name)
 	return i;
 }
 
-// What a rule does to calls of the slot, SOSC_NONE: nothing. The last rule of the filter that
-// holds decides, as it does for choosing.
+// Returns which outcome a rule has for calls of the slot, SOSC_NONE: none. The last rule of the
+// filter that matches decides, as it does for choosing slots.
 static uint32_t outcome_of(const struct sosc_plan *filter, const struct sosc_candidate *at,
 			   uint32_t rule)
 {
@@ -165,7 +168,7 @@ static bool is_same(uint32_t head, const struct sosc_link *made, uint32_t count)
 	return true;
 }
 
-// How many links a slot has got; 0: no rule is about it, or there is no room.
+// Makes the links of a slot. Returns their number; 0: no rule applies, or there is no room.
 static uint32_t link_up(const struct sosc_candidate *at, uint32_t cell,
 			const struct sosc_plan *filter)
 {
@@ -198,7 +201,7 @@ static uint32_t link_up(const struct sosc_candidate *at, uint32_t cell,
 	made[count - 1].last = 1;
 	if (sosc_link_heads[cell] && sosc_link_heads[cell] + count <= link_count &&
 	    is_same(sosc_link_heads[cell], made, count))
-		return count; // its image has gone and come again
+		return count; // its image was unloaded and loaded again
 	if (link_count + count > LINKS_MAX) {
 		__atomic_fetch_add(&counted_in->points_lost, 1, __ATOMIC_RELAXED);
 		return 0;
@@ -244,8 +247,9 @@ static bool is_chosen(const struct sosc_inject_rule *rule, uint64_t number)
 	       mixed(rule->seed + number * 0x9e3779b97f4a7c15) < rule->chance;
 }
 
-// Whether soscope has been killed: nobody is told of failures any more, and nobody takes the rules
-// out. One that was stopped, or had no processor, is back as soon as its heartbeat moves.
+// Returns whether soscope has been killed: then failures are not reported any more, and nothing
+// removes the rules. If soscope was stopped, or had no processor, it counts as back as soon as its
+// heartbeat moves.
 static bool soscope_is_gone(void)
 {
 	static const uint64_t patience = 5000000000; // ns
@@ -267,7 +271,7 @@ static bool is_over(void)
 	return sosc_is_quiet() || sosc_control->command == SOSC_COMMAND_STOP || soscope_is_gone();
 }
 
-// Waits in the place of the function, on its stack: signal handlers run meanwhile.
+// Waits in place of the function, on its stack. Signal handlers may run meanwhile.
 static void delay(uint64_t ns)
 {
 	static const uint32_t nobody_wakes;
@@ -281,14 +285,14 @@ static void delay(uint64_t ns)
 	}
 }
 
-// The call returns here, and now.
+// Returns from the call without calling the function.
 static enum sosc_next give_result(const struct sosc_call *call,
 				  const struct sosc_inject_outcome *outcome,
 				  const struct sosc_injected *injected)
 {
 	const struct sosc_inject_rule *rule = rule_of(outcome);
 	int64_t place = sosc_errno_offsets[call->layer->ns];
-	uint64_t value = outcome->value; // the session may end while we wait
+	uint64_t value = outcome->value; // the session may end during the wait
 	bool is_recorded = sosc_record_entry(call->regs, injected);
 
 	delay(rule->delay_enter);
@@ -302,7 +306,7 @@ static enum sosc_next give_result(const struct sosc_call *call,
 	return SOSC_RETURN_NOW;
 }
 
-// What stands behind a return trampoline, NULL: @addr is none.
+// Returns the data of a return trampoline. Returns NULL if @addr is not one.
 static struct sosc_site *site_at(uint64_t addr)
 {
 	bool is_site = addr - (uint64_t)sosc_sites < (uint64_t)SOSC_MAX_SITES * SOSC_SITE_SIZE;
@@ -310,7 +314,7 @@ static struct sosc_site *site_at(uint64_t addr)
 	return is_site ? (struct sosc_site *)(addr + SOSC_DISTANCE) : NULL;
 }
 
-// The function is called, and waits before or behind that.
+// Lets the function be called, with a delay before or after it.
 static enum sosc_next let_through(struct sosc_call *call, const struct sosc_inject_outcome *outcome,
 				  const struct sosc_injected *injected)
 {
@@ -321,7 +325,8 @@ static enum sosc_next let_through(struct sosc_call *call, const struct sosc_inje
 
 	call->target = sosc_record_entry(call->regs, injected);
 	site = site_at(call->target);
-	// calls that were not chosen have not gone through it: the slot may be bound by now
+	// calls that were not chosen do not go through the trampoline, so the slot may have been
+	// bound since
 	if (site)
 		site->original = __atomic_load_n(&cell->original, __ATOMIC_ACQUIRE);
 	if (leave && call->thread) {
@@ -345,14 +350,14 @@ static struct sosc_inject_point *point_of(const struct sosc_link *link)
 	return (void *)((uint8_t *)sosc_inject_points + link->point);
 }
 
-// Whether a link is about this call; then its number.
+// Counts the call if the link applies to it. Returns its number, or 0.
 static uint64_t counted(const struct sosc_link *link, const struct sosc_call *call)
 {
 	uint64_t ret = call->regs->ret, caller;
 
 	if (call->number)
 		return call->number;
-	if (link->site) { // another instrument's trampoline may stand there
+	if (link->site) { // the return address may be in another instrument's trampoline
 		caller = sosc_site_returns_to(ret);
 		if (link->site != (caller ? caller : ret))
 			return 0;
