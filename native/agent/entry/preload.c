@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The other way in, where ptrace is forbidden: the loader maps the agent as a
-// library named in LD_PRELOAD, and runs this before other constructors
-// (DF_1_INITFIRST). What soscope added to the environment is taken out again.
+// The way in if ptrace is forbidden: the loader maps the agent as a library named in LD_PRELOAD,
+// and runs this code before other constructors (DF_1_INITFIRST). This code removes from the
+// environment what soscope has added.
 //
-//	LD_PRELOAD=/proc/self/fd/N[:what the user had]
-//	SOSCOPE_PRELOAD=blob,control,plan,execs,pages_offset,control_size,plan_size,strip
+// 	LD_PRELOAD=/proc/self/fd/N[:what the user had]
+// 	SOSCOPE_PRELOAD=blob,control,plan,execs,pages_offset,control_size,plan_size,strip
 //
-// execs: one more than the file's descriptor; 0 = there is no such file.
-// strip: bytes of LD_PRELOAD's value that are ours; 0 = all of it. Two entries
-// go away, so that the auxiliary vector behind them stays aligned.
+// execs: the file's descriptor + 1; 0 = there is no such file. strip: number of bytes of
+// LD_PRELOAD's value that soscope has added; 0 = all of it. Then two entries are removed, so that
+// the auxiliary vector behind them stays aligned.
 
 #include "base/jump.h"
 #include "base/memory.h"
@@ -44,7 +44,7 @@ static bool parse(const char *text, uint64_t fields[FIELDS])
 	return true;
 }
 
-// Gives LD_PRELOAD back its old value; whether the entry is to stay.
+// Gives LD_PRELOAD its old value back. Returns whether the entry has to stay.
 static bool restore(char **entry, uint64_t strip)
 {
 	static const char name[] = "LD_PRELOAD=";
@@ -54,7 +54,7 @@ static bool restore(char **entry, uint64_t strip)
 		return false;
 	*entry += strip;
 	memcpy(*entry, name, sizeof(name) - 1);
-	memset(text, 0, strip); // /proc/self/environ shows the strings, too
+	memset(text, 0, strip); // because /proc/self/environ shows these bytes, too
 	return true;
 }
 
@@ -64,7 +64,7 @@ static void erase(char *text)
 		*text++ = 0;
 }
 
-// Takes our entries out, and puts AT_IGNORE where they leave a gap of two words.
+// Removes soscope's entries. If they leave a gap of two words, puts AT_IGNORE there.
 static void clean(char **envp, uint64_t strip)
 {
 	uint64_t kept = 0, count = 0;
@@ -123,8 +123,9 @@ static uint64_t find_r_debug(uint64_t phdr_addr, uint64_t phnum)
 	return 0;
 }
 
-// glibc passes main's arguments to initialisers. musl does not: there the loader is
-// the C library too, and has them in a variable. NULL where neither can be.
+// Returns the environment. glibc passes main's arguments to initialisers. musl does not, but there
+// the loader is also the C library and has the environment in a variable. Returns NULL if neither
+// is possible.
 static char **find_environment(const struct sosc_start *start, char **passed)
 {
 	static const char musl[] = "__libc_start_main", variable[] = "__environ";
@@ -144,14 +145,14 @@ static char **find_environment(const struct sosc_start *start, char **passed)
 	return symbol ? *(char ***)(loader.bias + symbol->st_value) : NULL;
 }
 
-// As the launcher does it from outside: a jump over the loader's empty function.
+// Does what the launcher does from outside: writes a jump over the loader's empty function.
 static void hook_loader(uint64_t brk)
 {
 	uint32_t thread = (uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0);
 	uint8_t old[SOSC_EMPTY_FUNCTION] = {0}, code[8];
 	uint64_t before, after;
 
-	// less where the function is the last of its segment; zeros are no padding
+	// reads less if the function is the last of its segment; zeros are not taken for padding
 	(void)sosc_read(thread, old, brk, sizeof(old));
 	if (!sosc_jump(brk, (uint64_t)sosc_loader_jump, old, code))
 		return;
@@ -161,7 +162,7 @@ static void hook_loader(uint64_t brk)
 		sosc_control->loader_hook = SOSC_LOADER_HOOKED;
 }
 
-// DT_INIT of the agent as a library. Before the start no variable may be touched.
+// DT_INIT of the agent as a library. No variable may be used before the start has mapped them.
 void sosc_preload(int argc, char **argv, char **envp)
 {
 	uint64_t fields[FIELDS];
@@ -183,7 +184,9 @@ void sosc_preload(int argc, char **argv, char **envp)
 		.stack_end = auxv_value(auxv, AT_EXECFN),
 	};
 	if (!start.loader)
-		return; // the vector is about a loader that was told to start the program
+		// the program was started by an explicit call of the loader, and the vector
+		// describes the loader
+		return;
 	start.r_debug = find_r_debug(start.phdr, start.phnum);
 	if (!start.r_debug || !(envp = find_environment(&start, envp)))
 		return;
@@ -194,7 +197,7 @@ void sosc_preload(int argc, char **argv, char **envp)
 			break;
 	}
 	if (!*entry)
-		return; // somebody loaded this file for reasons of their own
+		return; // this file was loaded for some other purpose
 	start.blob_fd = (int32_t)fields[0];
 	start.control_fd = (int32_t)fields[1];
 	start.plan_fd = (int32_t)fields[2];

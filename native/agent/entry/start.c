@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's start, called by soscope while the target stands still at a
-// function call boundary: maps what it needs, looks around, hooks. And its rest.
+// The agent's start: soscope calls it while the target is stopped at the boundary of a function
+// call. It maps what the agent needs, examines the process, and hooks slots. This file also brings
+// the agent to rest.
 
 #include "entry/start.h"
 #include "base/clock.h"
@@ -36,9 +37,9 @@ _Static_assert(sizeof(sosc_quiet) == 1 && sizeof(sosc_objects_count) == 1, "sosc
 
 enum { FEW_PAGES = 4 };
 
-// The file has each page many times, so that few mappings do. A page that is used brings up to 15
-// neighbours of its mapping into memory: the first trampolines, and the last, which most programs use
-// alone, are in small ones.
+// Maps trampolines. The file has each page many times, so that a few mappings suffice. A page that
+// is used brings up to 15 neighbours in its mapping into memory. So the first and the last
+// trampolines, the only ones that most programs use, are in small mappings.
 static long map_pages(const struct sosc_start *start, uint64_t at, uint64_t size, uint64_t offset)
 {
 	const uint64_t piece = (uint64_t)SOSC_BLOB_REPEAT * SOSC_PAGE;
@@ -73,11 +74,12 @@ static long map_trampolines(const struct sosc_start *start)
 	return error;
 }
 
-// Nothing may touch a variable before this has mapped them.
+// Maps all memory. No variable may be used before that.
 static long map_all(const struct sosc_start *start)
 {
 	// The tables have room for far more than most programs need. The kernel does not count a
-	// mapping that grows down for RLIMIT_DATA. This one cannot grow: the trampolines lie below.
+	// mapping that grows down for RLIMIT_DATA. This one cannot grow, because the trampolines
+	// lie below it.
 	const int flags = MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_GROWSDOWN;
 	uint64_t data = SOSC_BLOB_ENTRIES + SOSC_BLOB_DISTANCE;
 	void *map;
@@ -101,21 +103,22 @@ static void read_clocks(struct sosc_control *control)
 	sosc_tsc_start = control->tsc_start;
 }
 
-// reading the clock faults in this program, whatever a session wants
+// Reading the clock faults in this program, whatever a session wants; the last session did not want
+// the clock
 static bool clock_is_forbidden, clock_was_unwanted;
 
 static void start_again(const struct sosc_start *start)
 {
 	clock_is_forbidden |= sosc_clock_off && !clock_was_unwanted;
-	sosc_sealed = 0; // soscope has asked the filters that are there
+	sosc_sealed = 0; // soscope has examined the filters of this process itself
 	sosc_strings_again();
 	sosc_ring_again();
 	sosc_slots_again();
 	sosc_threads_again(start->tid_offset);
 }
 
-// What whoever takes the agent out must know. The loader's function is changed when
-// this has run, so that it is put back whatever happens in between.
+// Fills in what soscope needs to take the agent out. The loader's function is changed after this
+// has run, so it is restored whatever happens in between.
 static bool look_inside(const struct sosc_start *start)
 {
 	sosc_inside.wire_version = SOSC_WIRE_VERSION;
@@ -142,7 +145,8 @@ static bool look_inside(const struct sosc_start *start)
 	return sosc_change_loader(start->brk, start->brk_before, start->brk_after);
 }
 
-// The tables of instruments and of languages hold addresses, which no constant of ours can.
+// The tables of instruments and languages hold addresses. They cannot be constants, because the
+// agent has no relocations.
 static void fill_in_tables(void)
 {
 #define SOSC_FILL_IN(name, file) sosc_instrument_##file(&sosc_instruments[SOSC_INSTRUMENT_##name]);
@@ -203,14 +207,15 @@ static long start_all(const struct sosc_start *start)
 static long map_again(const struct sosc_start *start)
 {
 	struct sosc_control *old = sosc_control;
-	// at rest there are those alone that were in use
+	// at rest, only the pages in use are mapped
 	long error = sosc_inside.is_resting ? map_trampolines(start) : 0;
 
 	if (!error)
 		error = sosc_session_map(start);
 	if (error)
 		return error;
-	// Most often its soscope has done so. Who still uses it reads zeros.
+	// Usually the soscope of that session has done this already. Code that still uses the block
+	// reads zeros.
 	old->command = SOSC_COMMAND_STOP;
 	(void)sosc_sys3(SYS_MADVISE, (long)old + SOSC_PAGE,
 			(long)(sosc_inside.control_size - SOSC_PAGE), MADV_REMOVE);
@@ -219,10 +224,9 @@ static long map_again(const struct sosc_start *start)
 }
 
 /**
- * Start the agent. Called on a stack of soscope's, with everything stopped where
- * the loader is idle; closes all descriptors. With SOSC_START_AGAIN it was here
- * before and everything that it had changed has been put back. Return: 0 or
- * -errno; then nothing is hooked.
+ * Start the agent. Called on a stack of soscope's, with all threads stopped while the loader is
+ * idle. Closes all descriptors. With SOSC_START_AGAIN the agent was started before, and everything
+ * that it had changed has been restored. Return 0 or -errno; then nothing is hooked.
  */
 __attribute__((visibility("default"))) long soscope_agent_start(const struct sosc_start *start)
 {
@@ -248,14 +252,15 @@ __attribute__((visibility("default"))) long soscope_agent_start(const struct sos
 
 // ---- at rest ---------------------------------------------------------------------
 
-// The agent at rest: between sessions it keeps its code, its trampolines and what they lead to, since
-// addresses of trampolines may have been copied anywhere. Whatever else belongs to a session is given
-// back. soscope calls this when all that was changed is as it was, all threads stand still and none of
-// them is in the agent, or will return there.
+// The agent at rest: between sessions it keeps its code, its trampolines and what they lead to,
+// because addresses of trampolines may have been copied anywhere. All other memory of a session is
+// unmapped. soscope calls this when everything that was changed is restored, all threads are
+// stopped, and no thread is in the agent or will return there.
 
 /**
- * Give memory back. Return: 0, or with nothing done -EBUSY where the objects of an interpreter are
- * counted, which goes on without a session, or -EINVAL where something is still changed.
+ * Unmap the memory of a session. Return 0. Return -EBUSY and do nothing if objects of an
+ * interpreter are being counted, which continues without a session. Return -EINVAL and do nothing
+ * if something is still changed.
  */
 __attribute__((visibility("default"))) long soscope_agent_rest(uint64_t unused)
 {
