@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handlers of BLOCKS for x86-64: each goes on to a C function that stands in the place of the
-// program's, and calls that itself. Functions of up to three arguments keep them where they are
-// (System V psABI, 3.2.3); behind them come where the return address lies, the caller's frame
+// Handlers of BLOCKS for x86-64. Each goes on to a C function that runs in place of the program's
+// function and calls that itself. Functions of up to three arguments get these where they are
+// (System V psABI, 3.2.3), followed by the address of the return address, the caller's frame
 // pointer, and the cell.
 
 #include "base/arch_x86_64.inc"
@@ -20,7 +20,7 @@ FUNCTION sosc_h_block_\name
 	.cfi_endproc
 .endm
 
-// Functions of up to six arguments get them as struct sosc_mapping_call.
+// Functions of up to six arguments get them in a struct sosc_mapping_call.
 .macro BLOCK_SIX name
 FUNCTION sosc_h_block_\name
 	.cfi_startproc
@@ -80,11 +80,11 @@ FUNCTION sosc_h_thread_begins
 
 // ---- SAMPLE ------------------------------------------------------------------
 //
-// What is not chosen goes on to the function from here, and what has no mark. All else is done
-// in C (sample.c), as if this had done nothing: it has the arguments, and all of it to do.
+// Calls that are not chosen, and frees of blocks without a mark, go straight on to the function.
+// Everything else is done in C (sample.c), from the beginning and with the original arguments.
 
-// r10 = what is known of this thread, which may have the thread pointer of one that has ended, but not its
-// id. Clobbers rax.
+// Sets r10 to the struct sosc_block_thread of this thread. An ended thread may have had the same
+// thread pointer, but not the same id. Clobbers rax.
 .macro FIND_BLOCK_THREAD miss
 	mov	%fs:0, %rax
 	mov	%rax, %r10
@@ -101,8 +101,9 @@ FUNCTION sosc_h_thread_begins
 	jne	\miss
 .endm
 
-// Count rax bytes down, if the next one that is chosen is not among them. An add without lock is
-// whole for signal handlers: what one counts in between makes the next block the chosen one.
+// Counts rax bytes down, or jumps to \chosen if the next chosen byte is among them. An add without
+// lock is atomic for signal handlers. If a handler counts in between, it makes the next block the
+// chosen one.
 .macro COUNT_DOWN chosen
 	test	%rax, %rax
 	js	\chosen
@@ -111,8 +112,9 @@ FUNCTION sosc_h_thread_begins
 	sub	%rax, BLOCK_THREAD_LEFT(%r10)
 .endm
 
-// Whether this call, for rax bytes, is known to be made inside of another one, which has counted them.
-// As sosc_block_is_inside, which finds out what is not known. Clobbers rax, rcx, r8, r9.
+// Jumps to \no unless this call, for rax bytes, is known to be inside another call that has counted
+// the bytes. Does the same as sosc_block_is_inside for calls that were seen before. Clobbers rax,
+// rcx, r8, r9.
 .macro IF_NOT_INSIDE no
 	cmp	BLOCK_THREAD_ASKED(%r10), %rax
 	jb	\no
@@ -139,7 +141,7 @@ FUNCTION sosc_h_thread_begins
 	jne	\no
 .endm
 
-// Whether the block at rdi may have a mark. Clobbers rax, r10.
+// Jumps to \yes if the block at rdi may have a mark. Clobbers rax, r10.
 .macro IF_MAY_BE_MARKED yes
 	mov	%edi, %eax
 	shr	$MARKED_SHIFT, %eax
@@ -149,8 +151,8 @@ FUNCTION sosc_h_thread_begins
 	jne	\yes
 .endm
 
-// Whether the block at rdi has a mark. \alike: no leaf; then all have one if the flags say equal,
-// else none has. Clobbers rax, r10.
+// Jumps to \yes if the block at rdi has a mark. Jumps to \alike if there is no leaf: then all
+// blocks there count as marked if the flags say equal, else none is marked. Clobbers rax, r10.
 .macro IF_MARKED yes, alike
 	mov	%rdi, %rax
 	shr	$MARK_BITS, %rax
@@ -183,7 +185,7 @@ FUNCTION sosc_h_sample_\name
 	.cfi_endproc
 .endm
 
-// rax bytes are asked for. \marked: where realloc goes on from IF_MAY_BE_MARKED.
+// rax = requested bytes + 1. \marked: the label to which realloc goes from IF_MAY_BE_MARKED.
 .macro SAMPLE_OTHERS name, marked
 	cmpq	$0, BLOCK_THREAD_SP(%r10)
 	jne	2f
@@ -226,8 +228,9 @@ FUNCTION sosc_h_sample_\name
 2:	jne	3b
 1:	SAMPLE_IN_C free
 
-// operator new calls malloc, new[] both: these say that they have counted the block, until they
-// return. An exception leaves that behind; but the frame of ours is gone then.
+// operator new calls malloc, and new[] calls both. Until these return, they leave a note that they
+// have counted the block. An exception leaves the note behind, but then the frame of this code is
+// gone, which shows it.
 .macro SAMPLE_NEW name
 	SAMPLE_BEGIN \name
 	FIND_BLOCK_THREAD 1f

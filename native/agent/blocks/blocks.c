@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks and mappings: a record when one comes, with the stack of the call, and one when it goes.
+// Blocks and mappings: a record when one is made, with the stack of the call, and a record when it
+// is freed.
 //
-// Each function is replaced by one that calls it, and so sees its result: nothing returns through
-// a trampoline, and nothing has to be kept between two records. A block's end is recorded before
-// the function is called, its beginning afterwards: whatever thread gets the memory next, its
-// record is the later one.
+// Each function is replaced by one that calls it and so sees its result: nothing returns through a
+// trampoline, and nothing has to be kept between two records. The free of a block is recorded
+// before the function is called, and its allocation after the function has returned. So if another
+// thread gets the memory next, its record is the later one.
 //
-// Allocators call each other: operator new calls malloc. The call that is there first says which
-// function the program called, and from where; the innermost one that is seen records the block.
+// Allocators call each other: operator new calls malloc. The outermost call determines which
+// function the program called, and from where. The innermost call that is seen records the block.
 
 #include "blocks/blocks.h"
 #include "base/clock.h"
@@ -43,8 +44,8 @@ static struct sosc_thread *slow(struct sosc_cell *cell)
 	return NULL;
 }
 
-// A thread that was known before, or was not, makes its first call of these functions. For who is
-// sealed no memory is asked.
+// A thread makes its first call of these functions in this session, or takes the place of another
+// thread. If system calls are forbidden, it gets no new memory.
 static void meet(struct sosc_block_thread *state, const struct sosc_thread *thread)
 {
 	memset(state, 0, sizeof(*state));
@@ -57,7 +58,7 @@ static void meet(struct sosc_block_thread *state, const struct sosc_thread *thre
 		state->patience = 1;
 }
 
-// As FIND_THREAD in assembly; NULL: it is not there yet.
+// As FIND_THREAD in assembly. Returns NULL if the thread has no place yet.
 static inline struct sosc_thread *find_thread(void)
 {
 	uint64_t tp = sosc_thread_pointer();
@@ -74,7 +75,7 @@ static inline struct sosc_block_thread *state_of(const struct sosc_thread *threa
 	return &sosc_block_threads[thread - sosc_threads];
 }
 
-/** Find whose call it is; false: it is not recorded. */
+/** Find the thread that makes the call. Return false if the call is not recorded. */
 inline bool sosc_block_call_begin(struct sosc_block_call *call)
 {
 	call->thread = find_thread();
@@ -88,9 +89,10 @@ inline bool sosc_block_call_begin(struct sosc_block_call *call)
 	return true;
 }
 
-static uint64_t way; // ticks that a call takes beside its work: to come here, and back
+static uint64_t way; // ticks that a call takes besides its work, on the path to this code and back
 
-// The work for a call begins, with what has been looked for by now: see sosc_cost_work.
+// Begins the timed work for a call. If it is timed, does the search of sosc_block_call_begin again,
+// so that it is included. See sosc_cost_work.
 static inline uint64_t work(struct sosc_block_call *call)
 {
 	uint64_t began = sosc_cost_work(call->thread);
@@ -111,7 +113,7 @@ static uint64_t reserve_slowly(const struct sosc_block_call *call)
 {
 	uint64_t unit = sosc_ring_reserve(call->thread, SOSC_UNIT, SOSC_LOSS_ENTRY);
 
-	// soscope has just read the next chunk, and another processor has its memory at hand
+	// soscope has just read the next chunk, so its memory is in the cache of another processor
 	if (mode == SOSC_BLOCKS_EXACT)
 		state_of(call->thread)->ahead = sosc_ring_ahead(call->thread);
 	if (!unit && sosc_quiet)
@@ -129,8 +131,8 @@ static inline void put(struct sosc_block *block, uint32_t type, uint32_t stack, 
 	__atomic_store_n(&block->commit, type << 28, __ATOMIC_RELEASE);
 }
 
-// All of it is known before there is room: who is forked by a signal handler in between writes
-// the same as its parent.
+// All values are computed before there is room. So a child that a signal handler forks in between
+// writes the same as its parent.
 static inline struct sosc_block *fill(const struct sosc_block_call *call, uint64_t unit,
 				      uint32_t type, const struct sosc_block *said)
 {
@@ -156,7 +158,7 @@ static inline struct sosc_block *write(const struct sosc_block_call *call, uint3
 	return block;
 }
 
-/** A record of what has happened at @tsc. */
+/** Record something that happened at @tsc. */
 struct sosc_block *sosc_block_write_at(const struct sosc_block_call *call, uint32_t type,
 				       uint64_t addr, uint64_t size, uint32_t stack, uint64_t tsc)
 {
@@ -165,14 +167,15 @@ struct sosc_block *sosc_block_write_at(const struct sosc_block_call *call, uint3
 	return fill(call, sosc_local_add(&call->thread->pos, SOSC_UNIT), type, &said);
 }
 
-/** A record of a mapping, or of a block that was chosen: it has its time by the clock. */
+/** Record a mapping, or a block that was chosen, with a time from the clock. */
 struct sosc_block *sosc_block_write(const struct sosc_block_call *call, uint32_t type,
 				    uint64_t addr, uint64_t size, uint32_t stack)
 {
 	return sosc_block_write_at(call, type, addr, size, stack, sosc_ticks());
 }
 
-// Whether the block at @addr is the thread's last record, the unit @block, and can be changed.
+// Returns whether the block at @addr is the thread's last record, the unit @block, and whether the
+// unit can be changed.
 static inline bool is_last(const struct sosc_thread *thread, const struct sosc_block *block,
 			   uint64_t addr)
 {
@@ -182,8 +185,9 @@ static inline bool is_last(const struct sosc_thread *thread, const struct sosc_b
 	       block->commit == (uint32_t)SOSC_UNIT_BLOCK << 28;
 }
 
-// A block is over that was the thread's last record: one unit says both. Meanwhile the next unit is
-// ours, so that no signal handler can give the chunk away. False: a handler has done so before.
+// The block of the thread's last record is freed: turns its unit into one that tells both.
+// Meanwhile the thread owns the next unit, so that no signal handler can give the chunk away.
+// Returns false if a handler has done that before.
 static inline bool end_last(struct sosc_thread *thread, struct sosc_block *block, uint64_t tsc)
 {
 	uint64_t next = (uint64_t)(block + 1), ticks = tsc - block->tsc;
@@ -195,19 +199,19 @@ static inline bool end_last(struct sosc_thread *thread, struct sosc_block *block
 	return true;
 }
 
-// The next unit is given back; false: a handler has taken more behind it.
+// Gives back the next unit. Returns false if a signal handler has taken more units behind it.
 static inline bool is_given_back(struct sosc_thread *thread, uint64_t next)
 {
 	return sosc_local_swap(&thread->pos, next + SOSC_UNIT, next);
 }
 
-// The stack of a call, or with COUNT what is kept of it: the function.
+// Returns the number of the call's stack. With COUNT it is only the function.
 static inline uint32_t stack_of(const struct sosc_block_call *call, enum sosc_block_api api)
 {
 	return mode == SOSC_BLOCKS_COUNT ? api : sosc_block_stack(call, api);
 }
 
-/** The same of a mapping, which is recorded with COUNT, too. */
+/** The same for a mapping, which is recorded with COUNT, too. */
 uint32_t sosc_block_mapping_stack(const struct sosc_block_call *call, enum sosc_block_api api)
 {
 	if (mode == SOSC_BLOCKS_COUNT)
@@ -216,7 +220,7 @@ uint32_t sosc_block_mapping_stack(const struct sosc_block_call *call, enum sosc_
 	return sosc_block_stack(call, api);
 }
 
-// The block at @addr is about to be freed.
+// Records that the block at @addr is about to be freed.
 static inline void record_freed(const struct sosc_block_call *call, uint64_t addr)
 {
 	struct sosc_block *block = (void *)call->state->last;
@@ -240,7 +244,8 @@ static inline void freed(const struct sosc_block_call *call, uint64_t addr)
 		record_freed(call, addr);
 }
 
-// The same of a call that may fail, and then leave it; what `kept` is to be told.
+// The same for a call that may fail and then leaves the block as it is. Returns what `kept` needs
+// in that case.
 static inline uint64_t leaves(const struct sosc_block_call *call, uint64_t addr)
 {
 	if (mode == SOSC_BLOCKS_COUNT)
@@ -269,8 +274,8 @@ static inline void made(const struct sosc_block_call *call, uint64_t addr, uint6
 
 // ---- calls -------------------------------------------------------------------
 
-// A function that frees a block, makes one, or both. The result of posix_memalign is no address:
-// that lies at @out.
+// Runs a function that frees a block, makes one, or both. The result of posix_memalign is not an
+// address; the address is stored at @out.
 static inline __attribute__((always_inline)) uint64_t allocate(const uint64_t arg[3], uint64_t sp,
 							       uint64_t fp, struct sosc_cell *cell,
 							       uint64_t old, uint64_t size,
@@ -317,7 +322,8 @@ static inline __attribute__((always_inline)) uint64_t allocate(const uint64_t ar
 		state->freeing = before.freeing;
 		state->stack = before.stack;
 	}
-	sosc_block_set_open(state, before.sp, before.ret); // 0: `recorded` and `freeing` are, too
+	// if this stores 0, `recorded` and `freeing` are 0, too
+	sosc_block_set_open(state, before.sp, before.ret);
 	sosc_cost_worked(call.thread, began, 0, way);
 	return result;
 }
@@ -336,11 +342,12 @@ static inline __attribute__((always_inline)) uint64_t allocate(const uint64_t ar
 SOSC_BLOCK_OTHERS(ALLOCATES)
 SOSC_BLOCK_MALLOC(MALLOC)
 
-// Programs do little else than to call malloc and free, so these two have ways of their own for
-// what is usual. All else, and what they find in the middle, is done as for the others.
+// Programs call malloc and free far more often than the other functions. So these two have fast
+// paths for the usual case. In other cases, and if something unexpected happens midway, they do the
+// same as the other functions.
 
-// The same at its end: the time of the block at @addr is @tsc, and there is no room for it in the
-// chunk; or @tsc is 0, and nothing is known.
+// The end of malloc outside of the fast path. @tsc is the time of the block at @addr, and the chunk
+// has no room for it. If @tsc is 0, no time was taken.
 static __attribute__((noinline)) uint64_t end_malloc(struct sosc_cell *cell,
 						     struct sosc_thread *thread, uint64_t tsc,
 						     uint64_t addr, uint64_t size)
@@ -363,7 +370,8 @@ static __attribute__((noinline)) uint64_t end_malloc(struct sosc_cell *cell,
 	return addr;
 }
 
-// @stack makes a block, and nothing else is under way. @began is 0, or when what is timed did.
+// Makes a block with the call stack @stack, while no other call is open. @began is the time at
+// which timed work began, 0 if it is not timed.
 static inline __attribute__((always_inline)) uint64_t usual_malloc(uint64_t size, uint64_t sp,
 								   struct sosc_cell *cell,
 								   struct sosc_thread *thread,
@@ -395,8 +403,8 @@ static inline __attribute__((always_inline)) uint64_t usual_malloc(uint64_t size
 	return addr;
 }
 
-// The same in the time that it takes, with what has been looked for by now: that is looked for once
-// more.
+// The same with timing. The search for the thread and the stack is repeated, so that it is
+// included.
 static __attribute__((noinline)) uint64_t timed_malloc(uint64_t size, uint64_t sp, uint64_t fp,
 						       struct sosc_cell *cell,
 						       struct sosc_thread *thread)
@@ -411,7 +419,7 @@ static __attribute__((noinline)) uint64_t timed_malloc(uint64_t size, uint64_t s
 	return addr;
 }
 
-/** malloc, where nothing else is under way and the stack was walked before. */
+/** malloc, for the case that no other call is open and the stack was walked before. */
 uint64_t sosc_block_malloc(uint64_t size, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,
 			   struct sosc_cell *cell)
 {
@@ -419,7 +427,8 @@ uint64_t sosc_block_malloc(uint64_t size, uint64_t b, uint64_t c, uint64_t sp, u
 	struct sosc_thread *thread;
 	uint32_t stack;
 
-	(void)b; // there are none: registers are free that would have to be kept for them
+	// malloc has no such arguments; ignoring them saves the registers that would keep them
+	(void)b;
 	(void)c;
 	thread = find_thread();
 	if (!thread)
@@ -459,7 +468,7 @@ static __attribute__((noinline)) uint64_t free_unneeded(uint64_t a, uint64_t b, 
 	return sosc_block_go_on(cell, a, b, c);
 }
 
-// @block, the last to come, is given back, and nothing else is under way. @began is when the
+// Frees @block, the thread's newest block, while no other call is open. @began is the time at which
 // timed work began, 0 if it is not timed.
 static inline __attribute__((always_inline)) uint64_t
 usual_free(const uint64_t arg[3], uint64_t sp, uint64_t fp, struct sosc_cell *cell,
@@ -468,7 +477,7 @@ usual_free(const uint64_t arg[3], uint64_t sp, uint64_t fp, struct sosc_cell *ce
 	uint64_t tsc = sosc_block_time_soon(state_of(thread));
 
 	if (!tsc || !end_last(thread, block, tsc)) {
-		thread->works--; // it is the same piece of work
+		thread->works--; // any_free continues the same piece of work
 		return any_free(arg[0], arg[1], arg[2], sp, fp, cell);
 	}
 	if (!is_given_back(thread, (uint64_t)(block + 1)))
@@ -477,7 +486,7 @@ usual_free(const uint64_t arg[3], uint64_t sp, uint64_t fp, struct sosc_cell *ce
 	return sosc_block_go_on(cell, arg[0], arg[1], arg[2]);
 }
 
-// The same in the time that it takes.
+// The same with timing.
 static __attribute__((noinline)) uint64_t timed_free(const uint64_t arg[3], uint64_t sp,
 						     uint64_t fp, struct sosc_cell *cell,
 						     struct sosc_thread *thread,
@@ -486,7 +495,7 @@ static __attribute__((noinline)) uint64_t timed_free(const uint64_t arg[3], uint
 	return usual_free(arg, sp, fp, cell, thread, block, sosc_cost_start(thread));
 }
 
-/** free, and what it is called besides; of a block that was the last to come. */
+/** free and its other names, with a fast path for the thread's newest block. */
 uint64_t sosc_block_free(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,
 			 struct sosc_cell *cell)
 {
@@ -540,7 +549,7 @@ uint64_t sosc_block_delete(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint
 
 // ---- the instrument ------------------------------------------------------------
 
-// What a call that frees nothing costs.
+// Measures the cost of a call that frees nothing.
 static uint64_t measure(void)
 {
 	struct sosc_cost cost;
@@ -628,7 +637,7 @@ static uint64_t sampled(const char *symbol)
 	return (uint64_t)sosc_h_sample_free;
 }
 
-// By the name; the plan chooses no others.
+// Chooses the handler by the function's name. The plan chooses no other functions.
 static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
 {
 	const char *symbol = at->symbol;
@@ -644,7 +653,7 @@ static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
 	if (handler)
 		return handler;
 	if (mode == SOSC_BLOCKS_SAMPLE) {
-		// a program that has an allocator of its own makes mappings of its own, too
+		// a program with an allocator of its own also makes mappings itself
 		if (sosc_same(symbol, "malloc") && at->callee && !at->callee->main)
 			sosc_block_allocator = at->callee;
 		return sampled(symbol);
@@ -659,7 +668,7 @@ static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
 	return (uint64_t)sosc_h_block_free;
 }
 
-// A call that records something and goes on, without a frame of ours below it.
+// Handles a call that records something and then goes on, with no frame of the agent on the stack.
 static enum sosc_next entry(struct sosc_call *call)
 {
 	sosc_made_threads_released(call);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Blocks and mappings: what a thread's calls have in common.
- */
+/** Blocks and mappings: what all calls of a thread share. */
 #ifndef SOSC_BLOCKS_H
 #define SOSC_BLOCKS_H
 
@@ -12,53 +10,56 @@
 
 #pragma GCC visibility push(hidden)
 
-// What is known of a thread: it has the thread's index, and is wiped in a forked child, too.
+// The state of a thread. It has the thread's index, and is wiped in a forked child, too.
 struct sosc_block_thread {
-	uint32_t tid_check; // whose it is, as in a struct sosc_thread
-	uint32_t stack; // of the outermost call that is under way
-	uint64_t sp; // where the return address of the innermost one lies; 0: there is none
-	uint64_t ret; // what stands there
-	uint64_t recorded; // a block that a call inside the outermost one has recorded, or BLOCK_NONE
-	uint64_t freeing; // the block that it frees
-	uint64_t last; // the unit of the newest BLOCK
+	uint32_t tid_check; // identifies the thread, as in struct sosc_thread
+	uint32_t stack; // call stack of the outermost open call
+	uint64_t sp; // address of the return address of the innermost open call; 0: no call is open
+	uint64_t ret; // the return address there
+	// a block that was recorded by a call inside the outermost one, or BLOCK_NONE
+	uint64_t recorded;
+	uint64_t freeing; // the block that the outermost call frees
+	uint64_t last; // unit of the newest BLOCK
 	struct sosc_view view;
 	union {
-		uint64_t tp; // SAMPLE: its thread pointer; set last
+		uint64_t tp; // SAMPLE: thread pointer; set last
 		struct { // EXACT
-			uint32_t ahead; // from its chunk to the one that it will likely have next
-			uint16_t losses; // of the lead, soon after it had it
-			uint16_t led; // times it has read the clock since then
+			// distance to the chunk that the thread will likely get next
+			uint32_t ahead;
+			uint16_t losses; // how often it lost the lead soon after it got it
+			uint16_t led; // how often it has read the clock since then
 		};
 	};
-	union { // by the mode
+	union { // depends on the mode
 		struct { // EXACT: see eventclock.h
-			uint64_t lead; // its number, when it had the lead last
-			uint64_t counted; // its latest time,
-			uint64_t counts_from; // and the one that was read, of which it counts
-			uint64_t counts_until; // the one at which it reads the clock again
-			uint32_t heartbeat; // of soscope, when it was read
-			int32_t patience; // events until it wants the lead
+			uint64_t lead; // its number when it last had the lead
+			uint64_t counted; // time of its latest event,
+			uint64_t counts_from; // counted from this reading of the clock
+			uint64_t counts_until; // it reads the clock again at this count
+			uint32_t heartbeat; // soscope's heartbeat when the clock was read
+			int32_t patience; // events until it tries to take the lead
 		};
 		struct { // SAMPLE
-			uint64_t left; // bytes that it allocates until one is sampled
-			uint64_t drawn; // what `left` was behind the newest block that was
-			uint64_t seed; // of its random numbers
+			uint64_t left; // bytes that it may allocate until a block is sampled
+			uint64_t drawn; // value of `left` after the newest sampled block
+			uint64_t seed; // state of its random numbers
 			uint64_t asked; // bytes that the call at `sp` has counted
 		};
-		struct sosc_sizes *sizes; // COUNT: where it counts, NULL: not yet
+		struct sosc_sizes *sizes; // COUNT: its array of counters, NULL: none yet
 	};
 };
 
 enum {
-	BLOCK_NONE = 1, // no block: the outermost call makes none
-	BLOCK_NEAR = 1024, // bytes of stack that most allocators take until they call another
+	BLOCK_NONE = 1, // in `recorded`: the outermost call makes no block
+	// most allocators use at most this many bytes of stack before they call another one
+	BLOCK_NEAR = 1024,
 };
 
-struct sosc_block_call { // of one of the functions
+struct sosc_block_call { // a call of one of the functions
 	struct sosc_cell *cell;
 	struct sosc_thread *thread;
 	struct sosc_block_thread *state;
-	uint64_t sp; // where the return address lies
+	uint64_t sp; // address of the return address
 	uint64_t fp; // the caller's frame pointer, if it has one
 };
 
@@ -67,14 +68,16 @@ static inline uint64_t sosc_returns_to(const struct sosc_block_call *call)
 	return *(const uint64_t *)call->sp;
 }
 
-/** Have what the thread knows of its stack hold for this call. Who counts hardly ever asks. */
+/**
+ * Make the thread's view of its stack valid for this call. With COUNT this is hardly ever needed.
+ */
 static inline void sosc_block_see_stack(const struct sosc_block_call *call)
 {
 	if (!sosc_view_has(&call->state->view, call->sp))
 		sosc_view_find(&call->state->view, call->thread, call->sp);
 }
 
-/** The number of the stack of a call, 0: there was no room for it. */
+/** Return the number of the call's stack, 0: there was no room for it. */
 static inline uint32_t sosc_block_stack(const struct sosc_block_call *call, enum sosc_block_api api)
 {
 	const struct sosc_stack_call wanted = {
@@ -105,18 +108,19 @@ static inline uint64_t sosc_block_product(uint64_t a, uint64_t b)
 	return __builtin_mul_overflow(a, b, &all) ? UINT64_MAX : all;
 }
 
-// What a function allocated: its result, or for posix_memalign what lies at @out.
+// Returns the address of the new block: the result, or for posix_memalign the word at @out.
 static inline uint64_t sosc_block_addr(uint64_t result, const uint64_t *out)
 {
 	return !out ? result : (uint32_t)result ? 0 : *out;
 }
 
-// What defines the program's malloc, where that records no calls that are under way; else NULL.
+// the image that defines the program's malloc, if open calls are not tracked (SAMPLE); else NULL
 extern const struct sosc_loaded *sosc_block_allocator;
 extern struct sosc_block_thread *sosc_block_threads; // by the index of a struct sosc_thread
 
-// nested.c: pairs of a return address and how far below another call's it lies that were seen to be a call
-// inside of that one: the code that makes it is the same, and so are the frames in between.
+// nested.c: pairs of a return address and its distance below the return address of an open call,
+// for calls that were found to be inside that call. For the same pair, the code that makes the call
+// is the same, and so are the frames in between.
 extern uint64_t sosc_block_nested[1 << NESTED_BITS];
 
 static inline uint64_t *sosc_block_nested_at(uint64_t ret, uint64_t distance)
@@ -128,8 +132,8 @@ bool sosc_block_look_inside(const struct sosc_block_call *call, uint64_t near);
 void sosc_block_forget_nested(const struct sosc_loaded *image);
 
 /**
- * Whether the call is made inside of another one, which has to be under way. Where nobody can tell,
- * one that begins at most @near bytes below it is taken for such.
+ * Return whether the call is made inside the open call. If that cannot be determined, a call that
+ * begins at most @near bytes below the open one counts as inside.
  */
 static inline bool sosc_block_is_inside(const struct sosc_block_call *call, uint64_t near)
 {
@@ -147,7 +151,7 @@ static inline bool sosc_block_is_inside(const struct sosc_block_call *call, uint
 	       sosc_block_look_inside(call, near);
 }
 
-/** A call begins, or the one that was under way before goes on. */
+/** Make a call the open one, or return to the call that was open before. */
 static inline void sosc_block_set_open(struct sosc_block_thread *state, uint64_t sp, uint64_t ret)
 {
 	state->ret = ret;
@@ -155,7 +159,7 @@ static inline void sosc_block_set_open(struct sosc_block_thread *state, uint64_t
 	state->sp = sp;
 }
 
-/** Nothing is under way for a signal handler, as long as it is not all there. */
+/** Let no call be open for signal handlers while the state is incomplete. */
 static inline void sosc_block_set_none(struct sosc_block_thread *state)
 {
 	state->sp = 0;
@@ -186,8 +190,8 @@ void sosc_sizes_made(const struct sosc_block_call *call, uint64_t addr, uint64_t
 uint64_t sosc_sizes_freed(const struct sosc_block_call *call, uint64_t addr);
 void sosc_sizes_kept(const struct sosc_block_call *call, uint64_t addr, uint64_t known);
 
-// Functions that make a block, of arguments a, b and c: the block that they free, the size of the
-// new one, and where its address lies if it is not the result.
+// Functions that make a block, with the arguments a, b and c: the block that they free, the size of
+// the new block, and the place of its address if that is not the result.
 #define SOSC_BLOCK_MALLOC(ONE) ONE(malloc, 0, a, NULL, SOSC_API_MALLOC)
 #define SOSC_BLOCK_OTHERS(ONE)                                                      \
 	ONE(calloc, 0, sosc_block_product(a, b), NULL, SOSC_API_CALLOC)             \
@@ -204,7 +208,7 @@ void sosc_sizes_kept(const struct sosc_block_call *call, uint64_t addr, uint64_t
 	SOSC_BLOCK_MALLOC(ONE)     \
 	SOSC_BLOCK_OTHERS(ONE)
 
-// Handlers, in the assembly and where they go on: those of EXACT, and those of SAMPLE.
+// The handlers of EXACT and SAMPLE: in assembly, and the C functions to which they go on.
 #define SOSC_DECLARE(name, ...)                                                                  \
 	void sosc_h_block_##name(void);                                                          \
 	uint64_t sosc_block_##name(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp, \
@@ -223,11 +227,11 @@ SOSC_DECLARE(sbrk)
 #undef SOSC_DECLARE_BOTH
 #undef SOSC_DECLARE
 
-struct sosc_mapping_call { // as the assembly saves it
+struct sosc_mapping_call { // as saved by the assembly
 	struct sosc_cell *cell;
 	uint64_t fp;
 	uint64_t arg[6];
-	uint64_t ret; // in its place
+	uint64_t ret; // the return address, in its place
 };
 
 void sosc_h_block_mmap(void);

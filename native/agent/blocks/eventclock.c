@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who has the lead, and what it costs to lose it: two threads that take turns would exchange a cache
-// line for each event, so who has lost it soon waits for longer until it wants it again.
+// Which thread has the lead, and what it costs to lose it. Two threads that alternate would
+// exchange a cache line for each event. So a thread that has soon lost the lead waits longer until
+// it tries to take it again.
 
 #include "blocks/eventclock.h"
 #include "base/agent.h"
 
 enum {
-	COUNTS = 256, // events between two looks at the clock,
-	BUSY = 1 << 21, // if so many take no more ticks,
-	SOON = BUSY / COUNTS, // or a single one
-	PATIENCE = 64, // events until a thread wants the lead that nobody has,
-	LOSSES_MAX = 10, // twice as many for each time that it soon lost it
-	WORTH = 4, // times the clock is read while a lead lasts that is worth it
+	COUNTS = 256, // events between two readings of the clock,
+	BUSY = 1 << 21, // if this many events take fewer ticks than this,
+	SOON = BUSY / COUNTS, // or a single event fewer than this
+	PATIENCE = 64, // events until a thread takes a lead that no thread has,
+	LOSSES_MAX = 10, // doubled each time that it soon lost the lead, at most this often
+	WORTH = 4, // a lead is worthwhile if it lasts for this many readings of the clock
 };
 
 static uint64_t nobody, *leads;
@@ -20,7 +21,7 @@ uint64_t *sosc_lead;
 /** A session begins. */
 void sosc_lead_start(const struct sosc_blocks *given, struct sosc_blocks *own)
 {
-	bool is_there = given->bits; // else nothing of it is shared
+	bool is_there = given->bits; // else there is no shared memory for it
 
 	nobody = SOSC_LEAD_NOBODY | SOSC_LEAD_NEVER;
 	leads = is_there ? &own->leads : NULL;
@@ -32,7 +33,7 @@ static uint64_t another(void)
 	return __atomic_add_fetch(leads, SOSC_LEAD_NEXT, __ATOMIC_RELAXED);
 }
 
-// Numbers are never used twice: where one still stands, nobody has had the lead in between.
+// Values are never reused: if the old value is still there, no thread has had the lead in between.
 static bool exchange(uint64_t from, uint64_t to)
 {
 	return __atomic_compare_exchange_n(sosc_lead, &from, to, false, __ATOMIC_SEQ_CST,
@@ -54,13 +55,14 @@ static void take(struct sosc_block_thread *state, uint64_t from)
 		state->losses++;
 	state->led = 0;
 	state->patience = patience_of(state);
-	state->counts_until = 0; // from an earlier time
+	state->counts_until = 0; // it is from an earlier time
 	__atomic_store_n(&state->lead, mine, __ATOMIC_RELEASE);
 	(void)exchange(from, mine);
 	sosc_counter_waits();
 }
 
-// A signal handler's times are later than what it has interrupted.
+// Returns a time not before @now. A signal handler's times are later than the times of the code
+// that it has interrupted.
 static uint64_t count_from(struct sosc_block_thread *state, uint64_t now)
 {
 	uint64_t counted;
@@ -73,7 +75,7 @@ static uint64_t count_from(struct sosc_block_thread *state, uint64_t now)
 	return now;
 }
 
-// The clock was read: count from there on, if that takes a while.
+// The clock was read: count from there on, if events follow fast enough.
 static uint64_t read(struct sosc_block_thread *state, uint64_t now, uint32_t heartbeat)
 {
 	uint64_t took = now - state->counts_from;
@@ -90,7 +92,7 @@ static uint64_t read(struct sosc_block_thread *state, uint64_t now, uint32_t hea
 	return tsc;
 }
 
-/** As sosc_block_time, by the clock. */
+/** Do the work of sosc_block_time by reading the clock. */
 uint64_t sosc_lead_time(struct sosc_block_thread *state)
 {
 	while (!sosc_clock_off) {
@@ -100,7 +102,7 @@ uint64_t sosc_lead_time(struct sosc_block_thread *state)
 		if (lead == state->lead)
 			return read(state, now, heartbeat);
 		if (lead & SOSC_LEAD_NEVER)
-			state->patience = INT32_MAX; // nobody comes here for each event
+			state->patience = INT32_MAX; // so that this is not called for each event
 		if (lead & SOSC_LEAD_NEVER || (lead & SOSC_LEAD_NOBODY && state->patience > 0))
 			return count_from(state, now);
 		if (lead & SOSC_LEAD_NOBODY) {

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Times of blocks' events: to read the clock takes longer than all the rest of a record.
+ * Times of block events, because reading the clock takes longer than all the rest of a record.
  *
- * Events of a thread need an order among themselves, and one with those of other threads that have
- * happened before them, or after. While one thread alone records, it has the lead: it numbers its
- * events, from a time that it has read on, and there is nobody to compare them with. An event of
- * another thread ends that: its thread sees that somebody has the lead, and takes it away before
- * the event is over. What happens behind that event sees it gone, and reads the clock.
+ * The events of a thread need an order among themselves, and relative to events of other threads
+ * that happened before or after. While only one thread records, it has the lead: it numbers its
+ * events, starting from a time that it has read, and there are no other events to compare with. An
+ * event of another thread ends that: its thread sees that some thread has the lead, and takes the
+ * lead away before the event is over. The first thread then sees at its next event that the lead is
+ * gone, and reads the clock.
  *
- * A clock is read before the lead is looked at, and a lead is there before its clock is read. So a
- * time that was read is not later than the one that anybody counts from afterwards.
+ * A thread reads the clock before it looks at the lead, and takes the lead before it reads the
+ * clock to count from. So a time that was read is never later than the times that another thread
+ * counts afterwards.
  */
 #ifndef SOSC_EVENTCLOCK_H
 #define SOSC_EVENTCLOCK_H
@@ -20,12 +22,12 @@
 
 #pragma GCC visibility push(hidden)
 
-extern uint64_t *sosc_lead; // struct sosc_blocks: who has it
+extern uint64_t *sosc_lead; // in struct sosc_blocks: the thread that has it
 
 void sosc_lead_start(const struct sosc_blocks *given, struct sosc_blocks *own);
 uint64_t sosc_lead_time(struct sosc_block_thread *state);
 
-// Who has the lead behind the moment at which the clock has said @tsc.
+// Returns the lead at a moment after the clock had the value @tsc.
 static inline uint64_t sosc_lead_behind(uint64_t tsc)
 {
 	const uint8_t *at = (const uint8_t *)sosc_lead + sosc_zero_behind(tsc);
@@ -33,7 +35,7 @@ static inline uint64_t sosc_lead_behind(uint64_t tsc)
 	return __atomic_load_n((const uint64_t *)at, __ATOMIC_ACQUIRE);
 }
 
-/** As sosc_block_time; 0: that has to be asked. */
+/** Do the work of sosc_block_time if that is fast. Return 0 if it is not. */
 static inline uint64_t sosc_block_time_soon(struct sosc_block_thread *state)
 {
 	const uint64_t *word = sosc_lead;
@@ -42,7 +44,8 @@ static inline uint64_t sosc_block_time_soon(struct sosc_block_thread *state)
 
 	if (lead == mine) {
 		tsc = sosc_local_add(&state->counted, 1) + 1;
-		// looked at behind it: a signal handler may have taken the lead anew, with another number
+		// checked afterwards: a signal handler may have taken the lead again, with another
+		// number
 		if (__atomic_load_n(word, __ATOMIC_ACQUIRE) == mine && tsc < state->counts_until &&
 		    (uint32_t)sosc_control->heartbeat == state->heartbeat)
 			return tsc;
@@ -55,9 +58,10 @@ static inline uint64_t sosc_block_time_soon(struct sosc_block_thread *state)
 }
 
 /**
- * The time of an event of this thread: later than all of its earlier ones, and in order with all
- * that happened before it or will happen behind it. As long as the thread is busy it may be early
- * by less than a millisecond; after a rest, by what soscope needs for a heartbeat.
+ * Return the time of an event of this thread. It is later than all its earlier events, and in order
+ * with everything that happened before it or will happen after it. While the thread is busy, the
+ * time may be early by less than a millisecond. After a pause, it may be early by up to the time
+ * between soscope's heartbeats.
  */
 static inline uint64_t sosc_block_time(struct sosc_block_thread *state)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mmap, munmap, mremap, brk and sbrk: addresses that come and go. Those that an allocator maps for
-// its own blocks are not recorded: the program has asked for the blocks alone.
+// mmap, munmap, mremap, brk and sbrk: address ranges that are mapped and unmapped. Mappings that an
+// allocator makes for its own blocks are not recorded, because the program has only asked for the
+// blocks.
 
 #include "base/sys.h"
 #include "blocks/blocks.h"
@@ -8,11 +9,11 @@
 #include "thread/thread.h"
 
 enum {
-	FAR = 65536, // bytes of stack that an allocator takes until it maps memory
+	FAR = 65536, // most bytes of stack that an allocator uses before it maps memory
 	MREMAP_DONTUNMAP = 4,
 };
 
-/** The function itself. */
+/** Call the function itself. */
 uint64_t sosc_mapping_go_on(const struct sosc_cell *cell, const uint64_t arg[6])
 {
 	uint64_t (*original)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t) =
@@ -21,7 +22,7 @@ uint64_t sosc_mapping_go_on(const struct sosc_cell *cell, const uint64_t arg[6])
 	return original(arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
 }
 
-/** Whether the program itself calls. */
+/** Return whether the program itself makes the call, and not an allocator. */
 bool sosc_mapping_begin(struct sosc_block_call *call)
 {
 	const struct sosc_loaded *allocator = sosc_block_allocator;
@@ -30,7 +31,7 @@ bool sosc_mapping_begin(struct sosc_block_call *call)
 	       !(allocator && sosc_image_of(sosc_returns_to(call)) == allocator);
 }
 
-// What the kernel makes of a size.
+// Rounds a size up as the kernel does.
 static uint64_t pages(uint64_t size)
 {
 	return (size + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
@@ -99,13 +100,13 @@ uint64_t sosc_block_munmap(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint
 	return result;
 }
 
-// Where the heap that brk moves ends; 0: the kernel may not be asked.
+// Returns the end of the heap that brk moves; 0: system calls are forbidden.
 static uint64_t now(const struct sosc_block_call *call)
 {
 	return sosc_is_sealed(call->thread) ? 0 : (uint64_t)sosc_sys3(SYS_BRK, 0, 0, 0);
 }
 
-// The end of the heap is to become @end, by a call with one argument.
+// Handles a call with one argument that moves the end of the heap to @end.
 static uint64_t move(const struct sosc_block_call *call, uint64_t arg0, uint64_t before,
 		     uint64_t end, enum sosc_block_api api)
 {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of allocators inside of each other: whether one is under way that leads to this one.
+// Nested calls of allocators: whether an open call leads to this one.
 //
-// A call that was begun may have been left by an exception or by longjmp, and what it has left on
-// the stack looks as it did. So the frames between the two calls are followed, once for each pair of
-// a return address and a distance.
+// An open call may have been left by an exception or by longjmp, and its frame on the stack still
+// looks the same. So the frames between the two calls are followed, once for each pair of a return
+// address and a distance.
 
 #include "blocks/blocks.h"
 
 uint64_t sosc_block_nested[1 << NESTED_BITS];
 
-// The call that was under way was left by an exception, or by longjmp.
+// The open call was left by an exception or by longjmp.
 static void end_open(struct sosc_block_thread *state)
 {
 	state->recorded = 0;
@@ -18,7 +18,7 @@ static void end_open(struct sosc_block_thread *state)
 	state->sp = 0;
 }
 
-/** As sosc_block_is_inside, if another call was begun and no such pair is known. */
+/** Do the work of sosc_block_is_inside if a call is open and the pair is not known. */
 bool sosc_block_look_inside(const struct sosc_block_call *call, uint64_t near)
 {
 	struct sosc_block_thread *state = call->state;
@@ -28,7 +28,7 @@ bool sosc_block_look_inside(const struct sosc_block_call *call, uint64_t near)
 
 	if (!sosc_view_has(&state->view, outer) &&
 	    (state->view.is_whole || outer <= call->sp || distance >= NESTED_FAR))
-		return false; // on another stack
+		return false; // the open call is on another stack
 	if (outer <= call->sp || !sosc_view_read(&state->view, call->thread, outer, &word) ||
 	    word != state->ret) {
 		end_open(state);
@@ -50,7 +50,7 @@ bool sosc_block_look_inside(const struct sosc_block_call *call, uint64_t near)
 	}
 }
 
-/** An image is gone, and code of another one may be there next. */
+/** An image was unloaded, and other code may be loaded there next. */
 void sosc_block_forget_nested(const struct sosc_loaded *image)
 {
 	(void)image;

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of which some are recorded: each byte that a thread allocates is chosen by chance, one in
-// so many, and a block with a chosen byte is recorded as it would be in EXACT.
+// Sampling of blocks: each byte that a thread allocates is chosen with the same probability. A
+// block with a chosen byte is recorded as in EXACT.
 //
-// How many bytes it is until the next one that is chosen is drawn beforehand: the assembly counts
-// them down, and comes here when a block has it. So what is not chosen costs a few instructions.
-// One byte is added to each block: those of size 0 are chosen, too.
+// The distance to the next chosen byte is drawn beforehand. The assembly counts it down, and calls
+// this file when a block contains the chosen byte. So blocks that are not chosen cost a few
+// instructions. One byte is added to the size of each block, so that blocks of size 0 can be
+// chosen, too.
 //
-// A block that is recorded has a mark: a bit of its address, in tables that cover what addresses
-// there are. Its end is recorded by who takes the mark away, before the block is freed: whoever
-// gets the memory next finds no mark, and may set one. So no mark is ever another block's, and a
-// free that finds none has nothing to say. Blocks lie at multiples of 8. Few blocks have a mark: so
-// the number of those with the same bits in the middle of their address answers for nearly all.
+// A recorded block has a mark: a bit for its address, in tables that cover all addresses. The code
+// that removes the mark records the free, before the block is freed. If another thread gets the
+// memory next, it finds no mark, and may set one. So a mark never belongs to another block, and a
+// free that finds no mark has nothing to record. Blocks lie at multiples of 8. Few blocks have a
+// mark, so counting the marks whose addresses share certain middle bits is enough to answer for
+// nearly all blocks.
 
 #include "base/memory.h"
 #include "base/sampling.h"
@@ -22,13 +24,13 @@
 enum {
 	MARKS_SIZE = MARK_LEAVES * 8,
 	LEAF_SIZE = 1 << (MARK_BITS - 6),
-	MADV_NOHUGEPAGE = 15, // a mark is to take one page
-	MANY = 255, // stays what it is
+	MADV_NOHUGEPAGE = 15, // so that a mark brings only one page into memory
+	MANY = 255, // a count that has reached this never changes
 };
 
-uint64_t *sosc_block_marks; // addrs of leaves, MARK_ALL, or 0: there is no mark
-uint8_t sosc_block_marked[1 << MARKED_BITS]; // marks that there are, or MANY
-static uint64_t scale; // bytes, times 2^16, per unit of a logarithm to base 2
+uint64_t *sosc_block_marks; // addresses of leaves, MARK_ALL, or 0: no marks
+uint8_t sosc_block_marked[1 << MARKED_BITS]; // number of marks, or MANY
+static uint64_t scale; // as in struct sosc_blocks
 
 static void *map_zeros(uint64_t size)
 {
@@ -39,7 +41,7 @@ static void *map_zeros(uint64_t size)
 	return map;
 }
 
-/** A session begins that samples; whether there is memory for it. */
+/** A session begins that samples. Return whether there is memory for it. */
 bool sosc_sample_start(const struct sosc_blocks *given)
 {
 	scale = given->scale;
@@ -76,7 +78,7 @@ static inline uint32_t bit_of(uint64_t addr)
 	return 1u << (addr >> 3 & 31);
 }
 
-// One mark more of such an address, or one less: @by.
+// Adds @by (1 or -1) to the number of marks of such addresses.
 static void count(uint64_t addr, int by)
 {
 	uint8_t *place = &sosc_block_marked[addr >> MARKED_SHIFT & ((1 << MARKED_BITS) - 1)];
@@ -88,13 +90,13 @@ static void count(uint64_t addr, int by)
 		;
 }
 
-// Where no leaf can be made, all blocks count as marked: then an end is recorded too often.
+// If no leaf can be made, all its blocks count as marked. Then too many frees are recorded.
 static uint64_t make_leaf(const struct sosc_thread *thread, uint64_t *place)
 {
 	void *map = sosc_is_sealed(thread) ? NULL : map_zeros(LEAF_SIZE);
 	uint64_t mine = map ? (uint64_t)map : MARK_ALL, theirs = 0;
 
-	if (!map) // before anybody is told that all have one
+	if (!map) // before other threads see that all blocks there count as marked
 		memset(sosc_block_marked, MANY, sizeof(sosc_block_marked));
 	if (__atomic_compare_exchange_n(place, &theirs, mine, false, __ATOMIC_ACQ_REL,
 					__ATOMIC_ACQUIRE)) {
@@ -119,7 +121,7 @@ static void mark(const struct sosc_block_call *call, uint64_t addr)
 		count(addr, 1);
 }
 
-// Whether the block at @addr may have been recorded: it has no mark any more.
+// Removes the mark of the block at @addr. Returns whether the block may have been recorded.
 static bool take_mark(uint64_t addr)
 {
 	uint64_t leaf = __atomic_load_n(leaf_of(addr), __ATOMIC_ACQUIRE);
@@ -150,7 +152,7 @@ void sosc_sample_thread(struct sosc_block_thread *state, uint32_t tid)
 	__atomic_store_n(&state->tp, sosc_thread_pointer(), __ATOMIC_RELEASE);
 }
 
-// Whether a block of so many bytes is chosen.
+// Returns whether a block of this size is chosen.
 static bool is_chosen(struct sosc_block_thread *state, uint64_t size)
 {
 	uint64_t bytes = size + 1, left;
@@ -163,7 +165,7 @@ static bool is_chosen(struct sosc_block_thread *state, uint64_t size)
 
 // ---- calls -------------------------------------------------------------------
 
-// The block at @addr is about to be freed, which may have been recorded.
+// Records that the block at @addr, which may have been recorded, is about to be freed.
 static void freed(const struct sosc_block_call *call, uint64_t addr)
 {
 	struct sosc_block_thread *state = call->state;
@@ -183,8 +185,9 @@ static void made(const struct sosc_block_call *call, uint64_t addr, uint64_t siz
 	call->state->drawn = call->state->left;
 }
 
-// As in EXACT; but a function that calls another one does what there is to do for both. It says how
-// many bytes it has counted: a call inside of it that asks for fewer makes a block of its own.
+// The same as in EXACT, but a function that calls another one does the work for both. It notes how
+// many bytes it has counted. If a call inside it requests fewer bytes, that call makes a block of
+// its own.
 static uint64_t allocate(const uint64_t arg[3], uint64_t sp, uint64_t fp, struct sosc_cell *cell,
 			 uint64_t old, uint64_t size, const uint64_t *out, enum sosc_block_api api)
 {
@@ -238,7 +241,7 @@ static uint64_t allocate(const uint64_t arg[3], uint64_t sp, uint64_t fp, struct
 
 SOSC_BLOCK_ALLOCATORS(ALLOCATES)
 
-/** free, and what it is called besides, of a block that has a mark. */
+/** free and its other names, for a block that has a mark. */
 uint64_t sosc_sample_free(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,
 			  struct sosc_cell *cell)
 {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks counted by function and size class: no stack, no record, no clock.
+// Blocks counted by function and size class, without stack, record or clock.
 //
-// What a block is counted as has to be known when it is freed. A word of 16 bits for each 8 bytes of
-// addresses says it where a block begins: the function, and the size if that fits, else the size
-// follows in the next words, which are the block's own, too. It is written when the block has been
-// made and taken away before the block is freed. So nobody else has the address meanwhile, and a
-// plain store is enough. Blocks lie at multiples of 8. The words lie in leaves, which take a quarter of
-// the address space that has blocks: a small leaf leaves the rest to a program that has a limit.
+// When a block is freed, it must be known how it was counted. A word of 16 bits for each 8 bytes of
+// addresses stores that at the block's address: the function, and the size if it fits. Otherwise
+// the size is in the next words, which belong to the block, too. The word is written after the
+// block was made, and cleared before the block is freed. No other thread can have the address in
+// between, so plain stores are enough. Blocks lie at multiples of 8. The words lie in leaves, which
+// take a quarter of the address space that contains blocks. Leaves are small, to leave address
+// space to programs with a limit.
 
 #include "base/memory.h"
 #include "base/sys.h"
@@ -14,26 +15,26 @@
 #include "thread/thread.h"
 
 enum {
-	LEAF_BITS = 20, // of the addresses of a leaf
-	TABLE_BITS = 13, // of the number of leaves in a table
+	LEAF_BITS = 20, // bits of the addresses that a leaf covers
+	TABLE_BITS = 13, // log2 of the number of leaves in a table
 	TABLES_BITS = 47 - LEAF_BITS - TABLE_BITS,
 	TABLE_SIZE = 8 << TABLE_BITS,
-	TAIL = SOSC_PAGE, // the size of a block at the end of a leaf
+	TAIL = SOSC_PAGE, // room for the size of a block at the end of a leaf
 	LEAF_SIZE = (1 << (LEAF_BITS - 2)) + TAIL,
-	NONE = 1, // in the place of a table or a leaf: there is no memory for one
+	NONE = 1, // in place of a table or a leaf: there is no memory for it
 	MADV_NOHUGEPAGE = 15,
-	SIZE_BITS = 12, // of a word
-	LONG = (1 << SIZE_BITS) - 1, // the size follows
-	API_SHIFT = 60, // in what is known of a block
-	COARSE = SOSC_SIZES_FINE / SOSC_SIZES_STEP, // the first class of those above
-	FINE_BITS = 10, // of SOSC_SIZES_FINE
+	SIZE_BITS = 12, // bits of a word for the size
+	LONG = (1 << SIZE_BITS) - 1, // the size is in the next words
+	API_SHIFT = 60, // position of the function in what is known of a block
+	COARSE = SOSC_SIZES_FINE / SOSC_SIZES_STEP, // first class of the larger sizes
+	FINE_BITS = 10, // log2 of SOSC_SIZES_FINE
 };
 
 _Static_assert(sizeof(((struct sosc_sizes *)NULL)->classes) ==
 		       SOSC_SIZES_APIS * SOSC_SIZES_CLASSES * sizeof(struct sosc_size_class),
 	       "blocks.h");
 
-static uint64_t tables[1 << TABLES_BITS]; // addrs of tables, NONE, or 0: no block is there
+static uint64_t tables[1 << TABLES_BITS]; // addresses of tables, NONE, or 0: no blocks
 static const struct sosc_blocks *given;
 static struct sosc_blocks *table;
 static struct sosc_sizes *arrays;
@@ -45,13 +46,13 @@ static void *map_zeros(uint64_t size, bool wiped)
 	if (!map)
 		return NULL;
 	(void)sosc_sys3(SYS_MADVISE, (long)map, (long)size, MADV_NOHUGEPAGE);
-	// what a child frees of its parent's is nothing of its own
+	// a child does not count frees of its parent's blocks
 	if (wiped)
 		(void)sosc_sys3(SYS_MADVISE, (long)map, (long)size, MADV_WIPEONFORK);
 	return map;
 }
 
-// The places of leaves, and of tables, that there was no memory for are empty again.
+// Clears leaves or tables. Entries for which there was no memory become empty again.
 static void clear(uint64_t *places, uint32_t count, void (*each)(uint64_t addr))
 {
 	for (uint32_t i = 0; i < count; i++)
@@ -80,7 +81,7 @@ void sosc_sizes_start(const struct sosc_blocks *told, struct sosc_blocks *own)
 	clear(tables, 1 << TABLES_BITS, clear_table);
 }
 
-// An array of counters for a thread that has none.
+// Takes an array of counters for a thread that has none.
 static struct sosc_sizes *take_array(const struct sosc_thread *thread)
 {
 	uint32_t pid = sosc_is_sealed(thread) ? thread->pid :
@@ -99,7 +100,7 @@ static struct sosc_sizes *take_array(const struct sosc_thread *thread)
 
 // ---- words -------------------------------------------------------------------
 
-// Another thread may have been faster: then its memory is used.
+// Maps memory for a table or a leaf. If another thread was faster, its memory is used.
 static __attribute__((noinline)) uint64_t make(const struct sosc_thread *thread, uint64_t *place,
 					       uint64_t size)
 {
@@ -108,7 +109,7 @@ static __attribute__((noinline)) uint64_t make(const struct sosc_thread *thread,
 
 	if (__atomic_compare_exchange_n(place, &theirs, mine, false, __ATOMIC_ACQ_REL,
 					__ATOMIC_ACQUIRE)) {
-		// a leaf's place is in a table
+		// the entry for a leaf lies in a table, which is unmapped, too
 		if (map)
 			sosc_memory_keep(map, size, size == LEAF_SIZE ? NULL : place);
 		return mine;
@@ -118,7 +119,8 @@ static __attribute__((noinline)) uint64_t make(const struct sosc_thread *thread,
 	return theirs;
 }
 
-// What is at @place, NONE or 0: nothing. @thread: who may make it, NULL: nobody.
+// Returns the address at @place, NONE or 0. @thread: the thread that may make the table or leaf;
+// NULL: it is not made.
 static inline uint64_t at_place(uint64_t *place, const struct sosc_thread *thread, uint64_t size)
 {
 	uint64_t addr = __atomic_load_n(place, __ATOMIC_ACQUIRE);
@@ -126,7 +128,8 @@ static inline uint64_t at_place(uint64_t *place, const struct sosc_thread *threa
 	return addr || !thread ? addr : make(thread, place, size);
 }
 
-// The word of an address, NULL: there is none. @thread: who may make a leaf, NULL: nobody.
+// Returns the word of an address, or NULL. @thread: the thread that may make a leaf; NULL: it is
+// not made.
 static inline uint16_t *word_of(uint64_t addr, const struct sosc_thread *thread)
 {
 	uint64_t *place = &tables[addr >> (LEAF_BITS + TABLE_BITS) & ((1 << TABLES_BITS) - 1)];
@@ -152,7 +155,7 @@ static inline void note(uint16_t *word, uint64_t size, uint32_t api)
 		word[1 + i] = (uint16_t)(size >> 16 * i);
 }
 
-// What a word says, and says no more: function and size, 0: no block begins there.
+// Reads and clears a word: function and size, 0: no block begins there.
 static inline uint64_t take(uint16_t *word)
 {
 	uint64_t api = *word >> SIZE_BITS, size = *word & LONG;
@@ -183,7 +186,7 @@ static inline void add(const struct sosc_block_call *call, uint64_t *at, uint64_
 {
 	if (call->state->sizes == arrays)
 		__atomic_fetch_add(at, amount, __ATOMIC_RELAXED);
-	else // one instruction: a signal handler may count here, too
+	else // one instruction, because a signal handler may count here, too
 		sosc_local_increase(at, amount);
 }
 
@@ -202,7 +205,7 @@ static inline struct sosc_size_class *class_at(const struct sosc_block_call *cal
 	return &classes[api * SOSC_SIZES_CLASSES + class_of(size)];
 }
 
-// The block of which @known is known ends.
+// Counts the end of a block, of which @known is known.
 static inline void end(const struct sosc_block_call *call, uint64_t known)
 {
 	uint64_t size = known & ((1ull << API_SHIFT) - 1);
@@ -212,13 +215,14 @@ static inline void end(const struct sosc_block_call *call, uint64_t known)
 	add(call, &class->freed_bytes, size);
 }
 
-// No two blocks are at one address: a call takes over the block that one inside of it has made.
+// Two blocks cannot have the same address: a call takes over the block that a call inside it has
+// made.
 static __attribute__((noinline)) void take_over(const struct sosc_block_call *call, uint16_t *word)
 {
 	end(call, take(word));
 }
 
-/** A block has been made, by a call of @api. */
+/** A call of function @api has made a block. */
 void sosc_sizes_made(const struct sosc_block_call *call, uint64_t addr, uint64_t size, uint32_t api)
 {
 	struct sosc_size_class *class;
@@ -240,7 +244,7 @@ void sosc_sizes_made(const struct sosc_block_call *call, uint64_t addr, uint64_t
 	add(call, &call->state->sizes->untracked_bytes, size);
 }
 
-/** The block at @addr is about to be freed; what was known of it, 0: nothing. */
+/** The block at @addr is about to be freed. Return what was known of it, 0: nothing. */
 uint64_t sosc_sizes_freed(const struct sosc_block_call *call, uint64_t addr)
 {
 	uint16_t *word = word_of(addr, NULL);
@@ -253,7 +257,7 @@ uint64_t sosc_sizes_freed(const struct sosc_block_call *call, uint64_t addr)
 	return known;
 }
 
-/** It is not: the call has failed. @known is what `sosc_sizes_freed` has returned. */
+/** The call has failed, and the block was not freed. @known is the result of `sosc_sizes_freed`. */
 void sosc_sizes_kept(const struct sosc_block_call *call, uint64_t addr, uint64_t known)
 {
 	uint64_t size = known & ((1ull << API_SHIFT) - 1);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stacks of threads. The C library maps them, keeps them for later threads and unmaps them by no
-// call through a slot. A stack is in use until its thread has ended and nobody will ask for it any
-// more: it was joined or detached. So the call that makes a thread is seen, those that join or
-// detach it, and the thread's end.
+// Stacks of threads. The C library maps them, keeps them for later threads, and unmaps them,
+// without calls through slots. A stack is in use until its thread has ended and was joined or
+// detached. So the agent hooks the call that makes a thread and the calls that join or detach it,
+// and sees the thread's end.
 //
-// The thread begins in a function of ours, which goes on to the program's without a frame. There it
-// notes a value with a destructor (pthread_setspecific), by which its end is heard of: behind its
-// function, pthread_exit and a cancellation. So nothing of ours lies on its stack.
+// The thread begins in a function of the agent, which goes on to the program's function without a
+// frame. There it stores a value with a destructor (pthread_setspecific), by which its end is seen:
+// after its function has returned, after pthread_exit, and after a cancellation. So nothing of the
+// agent lies on its stack.
 //
-// An end is recorded before the C library can give the stack to another thread. Who has made a
-// thread records both where it is told of its end first.
+// An end is recorded before the C library can give the stack to another thread. If the creating
+// thread learns of the end before it has recorded the beginning, it records both.
 
 #include "blocks/threadstacks.h"
 #include "base/clock.h"
@@ -24,20 +25,20 @@
 #include "stack/walkcache.h"
 #include "thread/thread.h"
 
-enum { // of a thread that was made
+enum { // state of a thread that was made
 	TAKEN = 1,
-	BEGUN = 2, // it has said where its stack is
-	TOLD = 4, // its maker has recorded that
-	RELEASED = 8, // it was detached, or somebody joins it
+	BEGUN = 2, // it has determined where its stack is
+	TOLD = 4, // its creator has recorded that
+	RELEASED = 8, // it was detached, or is being joined
 	ENDED = 16,
-	GONE = 32, // both
-	LEFT = 64, // to the thread itself, to record its beginning
+	GONE = 32, // both RELEASED and ENDED
+	LEFT = 64, // the thread itself has to record its beginning
 };
 
 enum {
-	MADE = 16384, // at once
-	KEYS = 32, // more than these take memory of the program's
-	DETACHED = 1, // of attributes: PTHREAD_CREATE_DETACHED
+	MADE = 16384, // most threads at a time
+	KEYS = 32, // further keys would need memory of the program
+	DETACHED = 1, // in attributes: PTHREAD_CREATE_DETACHED
 	USER_BITS = 47,
 };
 
@@ -45,27 +46,27 @@ struct sosc_made_thread {
 	uint32_t state;
 	uint32_t process; // see sosc_process
 	uint32_t session;
-	uint32_t stack; // LEFT: of the call
-	uint64_t start, arg; // the program's
-	uint64_t thread; // as the C library names it: its thread pointer
-	uint64_t addr, size; // of the block that its stack is in; 0: not known
-	uint64_t begun, over; // tsc
-	struct sosc_cell *cell; // of the call that made it
+	uint32_t stack; // LEFT: call stack of the creating call
+	uint64_t start, arg; // the program's function and its argument
+	uint64_t thread; // the C library's name for the thread: its thread pointer
+	uint64_t addr, size; // the block that contains its stack; 0: not known
+	uint64_t begun, over; // tsc of its beginning and its end
+	struct sosc_cell *cell; // cell of the call that made it
 };
 
-// A child has them, too: it may have been forked in the middle of making a thread. Those that ran
-// in its parent are not there.
+// Also valid in a child, which may have been forked in the middle of making a thread. The threads
+// that ran in its parent do not exist there.
 static struct sosc_made_thread *threads;
-static uint32_t used; // so many have been taken at once
-static uint32_t mapped_by; // the process
+static uint32_t used; // most that were in use at a time
+static uint32_t mapped_by; // the process that mapped them
 static uint32_t key; // + 1
 static uint64_t *lost;
 
-static struct { // the C library's
+static struct { // functions of the C library
 	uint64_t key_create, key_delete, setspecific, getstack, getdetachstate;
 } libc;
 
-/** A session begins; threads of earlier ones may not have begun yet. */
+/** A session begins. Threads of earlier sessions may not have begun yet. */
 void sosc_made_threads_start(struct sosc_blocks *own)
 {
 	const uint64_t size = (uint64_t)MADE * sizeof(*threads);
@@ -79,8 +80,9 @@ void sosc_made_threads_start(struct sosc_blocks *own)
 }
 
 /**
- * The agent rests: give the table back, unless the C library will tell us of a thread's end. It may do so in
- * a forked child: the one thread that goes on there may have made another one, which has taken its place.
+ * The agent rests: unmap the table, unless the C library will still report a thread's end. In a
+ * forked child the table stays: the C library may report an end there, too. The only thread that
+ * exists in the child may have an entry, which another thread that it has made has taken meanwhile.
  */
 void sosc_made_threads_rest(void)
 {
@@ -95,7 +97,7 @@ void sosc_made_threads_rest(void)
 	sosc_inside.made_threads = 0;
 }
 
-/** The handler for a slot, 0: it is of another function. */
+/** Return the handler for a slot, 0: the function is not one of these. */
 uint64_t sosc_made_threads_hooked(const struct sosc_candidate *at)
 {
 	const char *symbol = at->symbol;
@@ -110,7 +112,7 @@ uint64_t sosc_made_threads_hooked(const struct sosc_candidate *at)
 		return (uint64_t)sosc_h_layer;
 	if (!by_pthread && !sosc_same(symbol, "thrd_create"))
 		return 0;
-	if (!threads || ns) // a library of another namespace has keys of its own
+	if (!threads || ns) // a C library of another namespace has its own keys
 		return (uint64_t)sosc_h_jump;
 	if (!libc.setspecific) {
 		libc.key_create = sosc_function_addr(ns, "pthread_key_create");
@@ -146,7 +148,8 @@ static bool is_of_parent(const struct sosc_made_thread *made)
 	return made->process != sosc_process();
 }
 
-// One of the parent's that has not begun may be the one that the child goes on to make.
+// An entry of the parent for a thread that has not begun may be the one that the child is about to
+// make.
 static bool is_free(const struct sosc_made_thread *made, uint32_t state)
 {
 	return !state || (state & BEGUN && is_of_parent(made));
@@ -176,8 +179,8 @@ static bool has_name(const struct sosc_made_thread *made, uint64_t thread)
 	return __atomic_load_n(&made->thread, __ATOMIC_ACQUIRE) == thread;
 }
 
-// When a thread was given its name. A name is given again only after its thread has ended. So a thread
-// that has not begun got the name last.
+// Returns when a thread was given its name. A name is reused only after its thread has ended. So a
+// thread that has not begun has got the name last.
 static uint64_t when_named(const struct sosc_made_thread *made)
 {
 	uint64_t begun = __atomic_load_n(&made->begun, __ATOMIC_ACQUIRE);
@@ -185,8 +188,8 @@ static uint64_t when_named(const struct sosc_made_thread *made)
 	return begun ? begun : UINT64_MAX;
 }
 
-// The newest one of that name. An older one has ended, and the agent does not know it yet: whoever tries
-// to join it has not come back, or it has ended by a system call of its own.
+// Returns the newest thread of that name. An older one has ended without the agent knowing it yet:
+// the call that joins it has not returned, or it has ended by a raw system call.
 static struct sosc_made_thread *find(uint64_t thread)
 {
 	uint32_t most = __atomic_load_n(&used, __ATOMIC_ACQUIRE);
@@ -200,7 +203,7 @@ static struct sosc_made_thread *find(uint64_t thread)
 		if (!has_name(made, thread) || is_of_parent(made) || state_of(made) & GONE)
 			continue;
 		when = when_named(made);
-		// between these looks the place may have become another thread's
+		// the entry may have become another thread's since the check above
 		if (when <= last || !has_name(made, thread))
 			continue;
 		newest = made;
@@ -209,7 +212,8 @@ static struct sosc_made_thread *find(uint64_t thread)
 	return newest;
 }
 
-// Where the block is of the thread that runs; only the first one ever has to look for that.
+// Finds the block of the calling thread. Only the first such call ever has to search for the
+// offsets.
 static bool find_own_block(uint64_t thread, struct sosc_made_thread *made)
 {
 	const struct sosc_thread *self;
@@ -245,14 +249,14 @@ static void end(struct sosc_made_thread *made)
 				       .sp = (uint64_t)__builtin_frame_address(0)};
 
 	if (!(add(made, GONE) & TOLD))
-		return; // the thread that has made it says both
+		return; // the creating thread records both
 	if (sosc_block_call_begin(&call))
 		record_end(&call, made);
 	else
 		give_back(made);
 }
 
-// What this thread allocates from now on is walked each time.
+// The thread's later allocations are walked without memos.
 static void give_walks_back(void)
 {
 	struct sosc_thread *thread = sosc_thread_self();
@@ -266,13 +270,13 @@ static void give_walks_back(void)
 	sosc_memos_end(thread);
 }
 
-// The C library calls it when a thread has ended that had noted @value.
+// Called by the C library at the end of a thread that had stored @value.
 static void ended(void *value)
 {
 	struct sosc_made_thread *made = value;
 	uint32_t before;
 
-	// a forked child does without, and may have made another one there
+	// the entry is not valid in a forked child, where another thread may have been made
 	if (is_of_parent(made) ||
 	    __atomic_load_n(&made->thread, __ATOMIC_RELAXED) != sosc_thread_pointer())
 		return;
@@ -297,15 +301,15 @@ static void released(uint64_t thread)
 	end(made);
 }
 
-/** A thread is about to be joined or detached: its stack goes as soon as it has ended. */
+/** A thread is about to be joined or detached: its stack is released as soon as it has ended. */
 void sosc_made_threads_released(const struct sosc_call *call)
 {
 	released(*sosc_argument(call->regs, 0));
 }
 
 /**
- * The same, if it has ended already. It may also end behind that look, and then be joined: its stack can be
- * another thread's by now, and went when the thread ended.
+ * The same, if the thread has ended already. If it ends after this check and then is joined, its
+ * stack may belong to another thread by now, and was released when the thread ended.
  */
 uint64_t sosc_block_tryjoin(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,
 			    struct sosc_cell *cell)
@@ -327,7 +331,8 @@ uint64_t sosc_block_tryjoin(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uin
 
 // ---- its beginning -----------------------------------------------------------------
 
-// What threads note, + 1; 0: there is none. Who is second takes the first one's.
+// Returns the key that threads use, + 1; 0: there is none. A second thread that comes here takes
+// the key of the first.
 static uint32_t find_key(void)
 {
 	int32_t (*create)(uint32_t *, void (*)(void *)) = (void *)libc.key_create;
@@ -355,7 +360,7 @@ static void record_beginning(struct sosc_block_call *call, const struct sosc_mad
 		__atomic_fetch_add(lost, 1, __ATOMIC_RELAXED);
 }
 
-// A thread records its own beginning: who has made it could not tell where its stack is.
+// A thread records its own beginning, because its creator could not determine where its stack is.
 static void tell_oneself(struct sosc_made_thread *made)
 {
 	struct sosc_block_call call = {.cell = made->cell,
@@ -366,7 +371,7 @@ static void tell_oneself(struct sosc_made_thread *made)
 	(void)add(made, TOLD);
 }
 
-/** A thread that was made runs: say where its stack is, and where it goes on. */
+/** A new thread runs: record where its stack is. Return where it goes on. */
 struct sosc_thread_way sosc_thread_begins(struct sosc_made_thread *made)
 {
 	int32_t (*setspecific)(uint32_t, const void *) = (void *)libc.setspecific;
@@ -385,7 +390,8 @@ struct sosc_thread_way sosc_thread_begins(struct sosc_made_thread *made)
 	return way;
 }
 
-// Whether the program has said which memory the stack is to be: then it has that already.
+// Returns whether the program has provided the memory for the stack: then that memory is known
+// already.
 static bool has_stack(uint64_t attributes)
 {
 	int32_t (*getstack)(const void *, uint64_t *, uint64_t *) = (void *)libc.getstack;
@@ -403,8 +409,8 @@ static bool is_detached(uint64_t attributes)
 	return attributes && !getdetachstate((const void *)attributes, &how) && how == DETACHED;
 }
 
-// Where the stack of a thread is that was just made, by the name that the program was given for it:
-// another thread may have written another one there since then. False: nobody knows yet.
+// Finds the stack of a thread that was just made, by the name that the program has received.
+// Another thread may have overwritten the name since. Returns false if the stack is not known yet.
 static bool find_made(const struct sosc_block_call *call, struct sosc_made_thread *made,
 		      uint64_t name_at)
 {
@@ -417,14 +423,14 @@ static bool find_made(const struct sosc_block_call *call, struct sosc_made_threa
 	    !sosc_thread_block(tid, thread, &block) ||
 	    !sosc_thread_is_given(tid, thread, &block, (uint64_t)made))
 		return false;
-	// it is known by its name as soon as the program knows that
+	// set before the program knows the name
 	__atomic_store_n(&made->thread, thread, __ATOMIC_RELAXED);
 	made->addr = block.addr;
 	made->size = block.size;
 	return true;
 }
 
-// A thread was made: its stack is mapped. It was so before the thread began.
+// A thread was made: records that its stack is mapped, with a time before the thread began.
 static void tell(struct sosc_block_call *call, struct sosc_made_thread *made, uint64_t name_at,
 		 enum sosc_block_api api)
 {
@@ -441,7 +447,7 @@ static void tell(struct sosc_block_call *call, struct sosc_made_thread *made, ui
 		record_end(call, made);
 }
 
-// @way: its function and what that is given.
+// @way: the thread's function and its argument.
 static uint64_t create(struct sosc_mapping_call *said, uint64_t attributes, uint64_t way[2],
 		       enum sosc_block_api api)
 {
@@ -475,7 +481,7 @@ static uint64_t create(struct sosc_mapping_call *said, uint64_t attributes, uint
 		give_back(made);
 	else if (!is_of_parent(made))
 		tell(&call, made, said->arg[0], api);
-	else if (!sosc_is_quiet()) // in a child, forked in the middle
+	else if (!sosc_is_quiet()) // in a child that was forked in the middle
 		__atomic_fetch_add(lost, 1, __ATOMIC_RELAXED);
 	return result;
 }

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Stacks of threads: mappings that the C library makes and ends without a call through a slot.
- */
+/** Stacks of threads: mappings that the C library makes and removes without calls through slots. */
 #ifndef SOSC_MEM_THREADS_H
 #define SOSC_MEM_THREADS_H
 
@@ -15,7 +13,7 @@ struct sosc_call;
 struct sosc_candidate;
 struct sosc_made_thread;
 
-struct sosc_thread_way { // as the assembly gets it in two registers
+struct sosc_thread_way { // returned to the assembly in two registers
 	uint64_t start;
 	uint64_t arg;
 };
