@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls that the program counts itself, for x86-64 (System V psABI, section 3.2): a page of thunks,
-// and the handler that those lead to. That one has a frame as any function has, calls the program's
-// function with a copy of what lies on the stack, and keeps all registers that calls and results
-// use. No vector register is touched.
+// Calls that the program itself counts, for x86-64 (System V psABI, section 3.2): a page of thunks,
+// and the handler to which they lead. The handler has an ordinary frame, calls the program's
+// function with a copy of the arguments on the stack, and keeps all registers that calls and
+// results use. It touches no vector register.
 
 #include "base/arch_x86_64.inc"
 
 	.text
 
-// struct sosc_tally_call, from rbp on
+// the fields of struct sosc_tally_call, relative to rbp
 #define CALL(field) (field - TALLY_CALL_SIZE)(%rbp)
 
 FUNCTION sosc_h_tally
@@ -75,7 +75,7 @@ FUNCTION sosc_h_tally
 	.balign	64
 	.globl	sosc_tally_page
 	.hidden	sosc_tally_page
-sosc_tally_page: // copied to where it runs: behind it lies a struct sosc_tally_slot for each
+sosc_tally_page: // copied to where it runs, with a struct sosc_tally_slot for each thunk behind it
 	.set	thunk, 0
 	.rept	4096 / TALLY_THUNK_SIZE
 	endbr64

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that the program counts itself, while it asks for that: how many, how long, how many bytes
-// were wanted and came. The function is called from a frame of ours, which takes its arguments along:
-// so nothing is kept between a call and its return but on the stack, and a call that never returns
-// leaves nothing behind. All counters are added to with locks, so any thread may be here, a signal
-// handler, too, and without the interpreter's lock.
+// Calls that the program itself counts, while it asks for that: how many, how long, how many bytes
+// were requested and obtained. The function is called from a frame of the agent that passes the
+// arguments on. So nothing is kept between a call and its return except on the stack, and a call
+// that never returns leaves nothing behind. All counters are added to with lock prefixes, so any
+// thread may be here, also in a signal handler and without the interpreter's lock.
 
 #include "tally/tally.h"
 #include "base/clock.h"
@@ -13,9 +13,10 @@
 enum {
 	VECTOR_MAX = 1024, // UIO_MAXIOV
 	VFORK_BITS = 8,
-	WORDS_CERTAIN =
-		8, // of arguments on the stack: what takes more is variadic, and may have less
-	WENT_OUT = 128, // in sosc_tally_fds: bytes went out last
+	// of arguments on the stack: functions with more words are variadic, and their
+	// calls may have fewer
+	WORDS_CERTAIN = 8,
+	WENT_OUT = 128, // in sosc_tally_fds: the latest bytes were sent
 	RC_SUCCESS = 0, // of libmemcached: memcached_return_t
 	RC_EXISTS = 12,
 	RC_NOT_STORED = 14,
@@ -63,7 +64,8 @@ static uint64_t argument(const struct sosc_tally_call *call, uint32_t number)
 	return number < 6 ? call->arguments[number] : call->stack[number - 6];
 }
 
-// How many words of the stack the function gets. A stack may end behind what it was called with.
+// Returns how many words of the stack are copied for the function. The stack may end behind the
+// arguments of a variadic call.
 static uint64_t words_of(const struct sosc_tally_call *call, uint64_t words)
 {
 	uint64_t from = (uint64_t)call->stack, page = (from | (SOSC_PAGE - 1)) + 1;
@@ -94,7 +96,8 @@ static bool is_space(char letter)
 	       letter == ';';
 }
 
-// Where the first word begins: behind spaces, brackets and comments. Never past a NUL or @size.
+// Returns the offset of the first word, after spaces, brackets and comments. Reads no further than
+// a NUL or @size.
 static uint64_t first_word(const char *text, uint64_t size)
 {
 	uint64_t at = 0;
@@ -149,7 +152,7 @@ static void count_text(struct sosc_tally_count *to, const struct sosc_tally_call
 	add(&to->kinds[kind_of((const char *)argument(call, function->first), size)], 1);
 }
 
-// A statement is executed again at the first step behind its end.
+// A statement is executed anew at the first step after it was reset or has ended.
 static void count_step(struct sosc_tally_count *to, uint64_t statement)
 {
 	int (*is_busy)(void *) = sosc_tally_rules.step_is_busy;
@@ -159,10 +162,10 @@ static void count_step(struct sosc_tally_count *to, uint64_t statement)
 		add(&to->kinds[kind_of(text((void *)statement), UINT64_MAX)], 1);
 }
 
-// ---- what a call leads to ---------------------------------------------------------
+// ---- results in memory ------------------------------------------------------------
 
-// What the function has written where argument @number points, @bytes of it. A caller may pass NULL
-// for an answer that it does not want: then @ret is left as it is.
+// Reads @bytes that the function has written where argument @number points. If the caller passes
+// NULL because it does not want the answer, returns false and leaves @ret as it is.
 static bool read_answer(const struct sosc_tally_call *call, uint32_t number, void *ret,
 			uint64_t bytes)
 {
@@ -184,7 +187,8 @@ static uint64_t read_size(const struct sosc_tally_call *call, uint32_t number)
 
 // ---- sizes -----------------------------------------------------------------------
 
-// What the kernel will read, too; where it cannot, there is nothing to count.
+// Returns the size of a struct iovec[], which the kernel will read as well. If it cannot be read,
+// there is nothing to count.
 static uint64_t vector_size(uint64_t at, uint64_t count)
 {
 	uint64_t words[32], left = count & UINT32_MAX, size = 0;
@@ -227,7 +231,7 @@ static uint64_t requested(const struct sosc_tally_call *call,
 		return (int32_t)first > 0 ? (uint64_t)(int32_t)first : 0;
 	case SOSC_ASKS_PRODUCT:
 		if (__builtin_mul_overflow(first, argument(call, function->second), &product))
-			return 0; // more than there is: it will fail
+			return 0; // overflow: the call will fail
 		return product;
 	case SOSC_ASKS_VECTOR:
 		return vector_size(first, argument(call, function->second));
@@ -343,7 +347,8 @@ static void count_wire(const struct sosc_tally_call *call, uint32_t flags, uint6
 
 // ---- a call and its return -------------------------------------------------------
 
-// Threads that have called vfork; 0: none has. The child of each is in its place, and in its memory.
+// Threads that have called vfork; 0: none. The child of such a thread runs in its place and in its
+// memory.
 static uint64_t vforked[1 << VFORK_BITS];
 
 static uint64_t *vforked_at(uint64_t thread)
@@ -368,7 +373,7 @@ static void set_vforked(uint64_t thread)
 	__atomic_store_n(vforked_at(thread), thread, __ATOMIC_RELAXED);
 }
 
-/** A call is coming; return where it goes. */
+/** Handle a call. Return the address where it goes. */
 uint64_t sosc_tally_entry(struct sosc_tally_call *call)
 {
 	const struct sosc_tally_function *function = function_of(call);
@@ -376,7 +381,7 @@ uint64_t sosc_tally_entry(struct sosc_tally_call *call)
 	struct sosc_tally_count *to = counter(slot->function);
 	uint64_t target = __atomic_load_n(&slot->original, __ATOMIC_ACQUIRE);
 
-	// a new session gives its trampoline this thunk for an original
+	// a new session gives its trampoline this thunk as original
 	if (slot->session_at &&
 	    __atomic_load_n((uint64_t *)slot->session_at, __ATOMIC_ACQUIRE) != slot->session)
 		target = slot->untraced;
@@ -408,7 +413,7 @@ uint64_t sosc_tally_entry(struct sosc_tally_call *call)
 	return target;
 }
 
-/** The call has returned. */
+/** Handle the return of a call. */
 void sosc_tally_exit(struct sosc_tally_call *call)
 {
 	uint64_t took = ticks() - call->start, bytes;

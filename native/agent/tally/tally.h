@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Calls that the program counts itself: the functions, and what is known of a hooked slot.
- */
+/** Calls that the program itself counts: the functions, and the data of a hooked slot. */
 #ifndef SOSC_TALLY_H
 #define SOSC_TALLY_H
 
@@ -15,56 +13,59 @@ struct sosc_loaded;
 
 enum {
 	TALLY_FUNCTIONS_MAX = 256,
-	TALLY_SPREADS = 16, // sets of counters; threads share them
+	TALLY_SPREADS = 16, // sets of counters, which threads share
 	TALLY_FDS = 65536,
 };
 
-struct sosc_tally_slot { // the data of a thunk: begins as struct sosc_cell does
+struct sosc_tally_slot { // the data of a thunk; begins like struct sosc_cell
 	uint64_t handler;
-	uint64_t original; // the loader binds here
-	uint64_t addr; // of the slot
-	uint64_t before; // what stood there
-	uint64_t field; // addr of the relocation's offset that was changed, 0: none was
+	uint64_t original; // the loader stores here when it binds the slot
+	uint64_t addr; // address of the slot
+	uint64_t before; // value of the slot before it was hooked
+	uint64_t field; // addr of the relocation's offset that was changed, 0: none
 	uint64_t field_before;
-	uint64_t untraced; // where calls go if the agent's session of `before` is over
-	uint64_t session; // which one it was
-	uint64_t session_at; // addr of how many there were, 0: `before` is no trampoline
-	uint32_t image; // in the list of images
+	uint64_t untraced; // where calls go if `before` is a trampoline whose session is over
+	uint64_t session; // that session
+	// addr of the agent's count of sessions, 0: `before` is not a trampoline
+	uint64_t session_at;
+	uint32_t image; // index in the list of images
 	uint32_t function;
 	uint32_t is_active;
-	uint32_t is_gone; // its image is: the thunk may serve another slot of the same function
+	// its image was unloaded, so the thunk may serve another slot of the same function
+	uint32_t is_gone;
 	uint32_t reserved[10];
 };
 
-struct sosc_tally_call { // as sosc_h_tally keeps it
+struct sosc_tally_call { // as kept by sosc_h_tally
 	uint64_t arguments[6];
-	uint64_t vectors, chain; // how many vector registers a variadic call uses; the static chain
+	uint64_t vectors, chain; // number of vector registers of a variadic call; static chain
 	struct sosc_tally_slot *slot;
 	uint64_t target;
-	uint64_t words; // of arguments on the stack
-	uint64_t *stack; // where those lie
+	uint64_t words; // words of arguments on the stack
+	uint64_t *stack; // their address
 	uint64_t result, result_high;
 	uint64_t start; // ticks
-	uint64_t kept; // bytes of a block that is given back
+	uint64_t kept; // bytes of a block that is being freed
 	uint64_t requested;
-	uint64_t is_seen; // its return
+	uint64_t is_seen; // whether the return is seen
 };
 
-struct sosc_tally_rules { // what a trace is told once
+struct sosc_tally_rules { // what the agent is told once for a trace
 	uint64_t (*usable)(uint64_t block);
-	int (*step_is_busy)(void *statement); // SQLite's, NULL: several of them, or none
+	int (*step_is_busy)(void *statement); // functions of SQLite; NULL: none, or several SQLites
 	const char *(*step_text)(void *statement);
-	uint32_t pid; // who counts
+	uint32_t pid; // the process that counts
 	bool has_no_clock;
-	bool is_one_allocator; // whatever a block is from, `usable` knows it
-	uint64_t allocator; // addresses of that image's code: blocks of it are known
+	bool is_one_allocator; // there is one allocator, so `usable` works for all blocks
+	uint64_t allocator; // bounds of that allocator's image, whose blocks are known
 	uint64_t allocator_end;
 };
 
 extern struct sosc_tally_rules sosc_tally_rules;
 extern struct sosc_tally_count sosc_tally_counts[TALLY_SPREADS][TALLY_FUNCTIONS_MAX];
 extern struct sosc_tally_wire sosc_tally_wires[SOSC_TALLY_GROUPS];
-extern uint8_t sosc_tally_fds[TALLY_FDS]; // by descriptor: its group, and 128: bytes went out last
+// by descriptor: its group, and 128 if the latest bytes were sent
+extern uint8_t sosc_tally_fds[TALLY_FDS];
 
 const struct sosc_tally_function *sosc_tally_functions(uint32_t *count);
 uint32_t sosc_tally_function(const char *name);
@@ -74,7 +75,7 @@ void sosc_tally_again(void);
 void sosc_h_tally(void);
 uint64_t sosc_tally_entry(struct sosc_tally_call *call);
 void sosc_tally_exit(struct sosc_tally_call *call);
-extern const uint8_t sosc_tally_page[SOSC_PAGE]; // of thunks, to be copied
+extern const uint8_t sosc_tally_page[SOSC_PAGE]; // a page of thunks, to be copied
 
 #pragma GCC visibility pop
 

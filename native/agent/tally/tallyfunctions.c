@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions whose calls a program may count: which group each is of, which argument says how
-// much is wanted, and how the result tells what there was.
+// The functions whose calls a program may count: the group of each, which argument tells how much
+// is requested, and how the result tells how much was obtained.
 
 #include "image/lookup.h"
 #include "tally/tally.h"
 
 #define NO SOSC_TALLY_NO
 
-// name, group, operation, what it asks for, arguments, what it gets, argument, words, flags
+// name, group, operation, request, its arguments, result, its argument, argument of the answer,
+// words, flags
 #define ROW(name_, group_, operation_, asks_, first_, second_, gets_, third_, fourth_, words_, \
 	    flags_)                                                                            \
 	{.name = #name_,                                                                       \
@@ -260,7 +261,7 @@ enum { COUNT = sizeof(functions) / sizeof(*functions), PLACES = 1024 };
 
 static uint16_t places[PLACES]; // by hash: the function's number + 1
 
-/** All of them, which never change. */
+/** Return all functions, which never change. */
 const struct sosc_tally_function *sosc_tally_functions(uint32_t *count)
 {
 	*count = COUNT;
@@ -278,7 +279,7 @@ static void fill(void)
 	}
 }
 
-/** The number of a function, SOSC_NONE: it is none of ours. */
+/** Return the number of a function, SOSC_NONE: it is not in the table. */
 uint32_t sosc_tally_function(const char *name)
 {
 	static bool is_filled;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The images of a program that counts its own calls: the loader's list, and what each is read to say.
+// The images of a program that counts its own calls: the loader's list, and what is read from each
+// image.
 
 #include "image/lookup.h"
 #include "tally/tallyslots.h"
@@ -8,7 +9,7 @@ struct sosc_tally_image sosc_tally_images[TALLY_IMAGES_MAX];
 uint32_t sosc_tally_image_count;
 uint32_t sosc_tally_sqlites;
 
-/** The image that an address lies in, NULL: in none. */
+/** Return the image that contains an address, or NULL. */
 struct sosc_tally_image *sosc_tally_image_at(uint64_t addr)
 {
 	for (uint32_t i = 0; i < sosc_tally_image_count; i++) {
@@ -56,7 +57,8 @@ static uint64_t symbol_of(const struct sosc_loaded *image, const char *name)
 	return symbol ? image->bias + symbol->st_value : 0;
 }
 
-// Whose blocks and statements are told apart: of several kinds, none is asked.
+// Finds the functions that are asked about blocks and statements. If there are several allocators
+// or SQLites, none is asked.
 static void learn_rules(const struct sosc_loaded *image, uint64_t usable, uint32_t *allocators)
 {
 	uint64_t busy = symbol_of(image, "sqlite3_stmt_busy");
@@ -75,7 +77,9 @@ static void learn_rules(const struct sosc_loaded *image, uint64_t usable, uint32
 	memcpy(&sosc_tally_rules.step_text, &text, sizeof(text));
 }
 
-/** Take the loader's list down, of which @first is the program; @usable: malloc_usable_size. */
+/**
+ * Read the loader's list, of which @first is the program. @usable: address of malloc_usable_size.
+ */
 void sosc_tally_list_images(struct link_map *first, uint64_t usable)
 {
 	uint32_t allocators = 0;
@@ -100,8 +104,9 @@ void sosc_tally_list_images(struct link_map *first, uint64_t usable)
 }
 
 /**
- * Whether a value is a stub of the program's own, which other images have for the address of the
- * function @name: the call is counted when it goes through the program's slot.
+ * Return whether a value is a stub of the program itself that other images use as the address of
+ * function @name (a canonical PLT entry). Such a call is counted when it goes through the program's
+ * slot.
  */
 bool sosc_tally_is_canonical(uint64_t value, const char *name)
 {

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program asks for that counts its own calls (soscope_mem.trace, Memprof.trace). It has loaded
-// us as a library: there is no session and no control block. All work on slots is done in a callback
-// of dl_iterate_phdr, since the loader's lock is held there: no image comes or goes meanwhile.
+// Requests of a program that counts its own calls (soscope_mem.trace, Memprof.trace). The program
+// has loaded the agent as a library, so there is no session and no control block. All work on slots
+// is done in a callback of dl_iterate_phdr, because the loader's lock is held there: no image is
+// loaded or unloaded meanwhile.
 
 #include "base/sys.h"
 #include "tally/tallyslots.h"
 
-enum { PATIENCE = 100000000 }; // looks at a thread that is at work, and may have been killed
+enum { PATIENCE = 100000000 }; // tries to get the lock from a thread that may have been killed
 
-static struct sosc_tally question; // the last one
+static struct sosc_tally question; // the latest request
 static bool is_open;
-static uint64_t adds, subs; // images that have come and gone, as the loader counts
-static uint32_t *busy; // a thread is at work: not every loader has a lock
+static uint64_t adds, subs; // the loader's counts of images that were loaded and unloaded
+static uint32_t *busy; // lock of the thread that is at work, because not every loader has a lock
 
 static void heed(const struct sosc_tally *tally)
 {
@@ -26,7 +27,7 @@ static void heed(const struct sosc_tally *tally)
 	sosc_tally_peers();
 }
 
-// Called by dl_iterate_phdr for the first image alone, under the loader's lock.
+// Called by dl_iterate_phdr for the first image only, under the loader's lock.
 static int carry_out(struct dl_phdr_info *info, size_t size, void *data)
 {
 	bool has_counts = size >=
@@ -55,10 +56,10 @@ static int carry_out(struct dl_phdr_info *info, size_t size, void *data)
 	return 1;
 }
 
-// Where a forked child finds zero: the thread that is at work is not there.
+// Returns a word that is zero in a forked child, where the thread that is at work does not exist.
 static uint32_t *find_busy(void)
 {
-	static uint32_t usual; // if there is no memory
+	static uint32_t usual; // used if there is no memory
 	uint32_t *there = __atomic_load_n(&busy, __ATOMIC_ACQUIRE), *mine;
 
 	if (there)
@@ -87,14 +88,14 @@ static void under_lock(uint64_t addr, struct sosc_tally *tally)
 	memcpy(&function, &addr, sizeof(addr));
 	for (int i = 0; __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) && i < PATIENCE; i++) {
 		if (!tally)
-			return; // the next call has the image seen
+			return; // a later call will see the image
 		sosc_pause();
 	}
 	(void)function(carry_out, tally);
 	__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
 }
 
-/** An image may have come: hook its slots. */
+/** An image may have been loaded: hook its slots. */
 void sosc_tally_again(void)
 {
 	if (is_open)
@@ -121,8 +122,8 @@ static void sum_up(const struct sosc_tally *tally)
 }
 
 /**
- * Do what the program asks for, one thread at a time. Return: 0, or -EINVAL where it speaks
- * another language than we do.
+ * Serve a request of the program, one thread at a time. Return 0, or -EINVAL if the program uses
+ * other layouts than the agent.
  */
 __attribute__((visibility("default"))) long soscope_agent_tally(struct sosc_tally *tally)
 {

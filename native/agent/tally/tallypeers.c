@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which service a socket is connected to: by the port, or by the name of the Unix socket, that its
-// server is known for. So bytes of drivers are told apart that speak its protocol themselves.
+// Determines to which service a socket is connected, by the well-known port or the name of the Unix
+// socket. So the bytes of drivers that implement a protocol themselves are counted, too.
 
 #include "base/memory.h"
 #include "base/sys.h"
@@ -11,7 +11,7 @@ enum {
 	INET = 2,
 	INET6 = 10,
 	ADDRESS_MAX = 110, // bytes of struct sockaddr_un
-	FDS_FIRST = 4096, // descriptors that are looked at when a trace begins
+	FDS_FIRST = 4096, // descriptors that are checked when a trace begins
 };
 
 static uint8_t of_port(uint32_t port)
@@ -71,7 +71,7 @@ static void set(uint64_t fd, uint8_t group)
 		__atomic_store_n(&sosc_tally_fds[fd], group, __ATOMIC_RELAXED);
 }
 
-/** The program connects @fd with the address at @at. */
+/** The program connects @fd to the address at @at. */
 void sosc_tally_peer(uint64_t fd, uint64_t at, uint64_t size)
 {
 	uint8_t address[ADDRESS_MAX + 2] = {0}, group;
@@ -88,7 +88,7 @@ void sosc_tally_peer(uint64_t fd, uint64_t at, uint64_t size)
 		(void)__atomic_fetch_add(&sosc_tally_wires[group].connects, 1, __ATOMIC_RELAXED);
 }
 
-/** Find connections that are there when a trace begins. */
+/** Find connections that exist already when a trace begins. */
 void sosc_tally_peers(void)
 {
 	for (uint64_t fd = 0; fd < TALLY_FDS; fd++) {

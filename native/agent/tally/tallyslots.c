@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slots of a program that counts its own calls. Nobody stops its threads for that, and there is
-// no session: so each word changes by one exchange, while the loader's lock keeps all images where
-// they are; code stays as it is, and what may not be done safely is left, and said. A thunk is never
-// freed: a thread may be in it, or another tool may have its address.
+// The slots of a program that counts its own calls. Its threads are not stopped for that, and there
+// is no session. So each word is changed by one atomic exchange, while the loader's lock keeps all
+// images in place. Code is not changed. A slot that cannot be hooked safely is left alone and
+// reported. A thunk is never freed, because a thread may be in it, or another tool may have its
+// address.
 
 #include "tally/tallyslots.h"
 #include "base/memory.h"
@@ -13,18 +14,18 @@
 #include "image/lookup.h"
 
 enum {
-	CHUNKS_MAX = 64, // of thunks
+	CHUNKS_MAX = 64, // chunks of thunks
 	CHUNK_THUNKS = SOSC_PAGE / TALLY_THUNK_SIZE,
 	CHUNK_SIZE = SOSC_PAGE + CHUNK_THUNKS * TALLY_SLOT_SIZE,
-	CELLS_MOST = 16, // of an agent, behind one another
+	CELLS_MOST = 16, // most cells of an agent behind one another
 };
 
 static uint64_t chunks[CHUNKS_MAX];
-static uint32_t thunk_count; // so far
+static uint32_t thunk_count; // thunks made so far
 static struct sosc_tally_left lefts[SOSC_TALLY_LEFTS];
 static uint32_t left_count, left_more, slot_count;
 static uint32_t found[TALLY_FUNCTIONS_MAX];
-static uint64_t resident; // where an agent begins that soscope has put in, 0: there is none
+static uint64_t resident; // base address of an agent that soscope has put in, 0: none
 
 // ---- thunks ----------------------------------------------------------------------
 
@@ -39,7 +40,7 @@ static uint64_t thunk_of(uint32_t index)
 	return chunks[index / CHUNK_THUNKS] + index % CHUNK_THUNKS * TALLY_THUNK_SIZE;
 }
 
-// The number of the thunk at @addr, SOSC_NONE: there is none.
+// Returns the number of the thunk at @addr, or SOSC_NONE.
 static uint32_t thunk_at(uint64_t addr)
 {
 	for (uint32_t i = 0; i < CHUNKS_MAX && chunks[i]; i++)
@@ -88,7 +89,7 @@ static bool is_of(const struct sosc_tally_left *left, const char *path)
 	return !left->path[i] && (!path[i] || i == SOSC_TALLY_PATH - 1);
 }
 
-// Many looks may find the same slot: each is said once.
+// Reports a slot that is not counted. The same slot may be met many times, and is reported once.
 static void leave_at(const char *path, uint32_t function, enum sosc_tally_why why)
 {
 	struct sosc_tally_left *left = &lefts[left_count];
@@ -115,7 +116,7 @@ static void leave(const struct sosc_loaded *image, uint32_t function, enum sosc_
 	leave_at(image->path, function, why);
 }
 
-/** There is no room for an image, or it cannot be read: none of its slots is counted. */
+/** Report that an image found no room, or cannot be read: none of its slots is counted. */
 void sosc_tally_leave_image(const char *path, enum sosc_tally_why why)
 {
 	leave_at(path, sosc_tally_function("dlsym"), why);
@@ -128,7 +129,7 @@ static bool is_trampoline(uint64_t value)
 	return resident && sosc_leads_on(resident, value);
 }
 
-// Where calls go behind all its trampolines.
+// Returns the address to which calls go behind all trampolines of that agent.
 static uint64_t behind(uint64_t value)
 {
 	for (int i = 0; i < CELLS_MOST && is_trampoline(value); i++)
@@ -136,8 +137,8 @@ static uint64_t behind(uint64_t value)
 	return value;
 }
 
-// Where the slot of a relocation lies, 0: nobody knows. The agent has the loader bind slots elsewhere,
-// and notes in its journal what the relocation was.
+// Returns the address of the slot of a relocation, 0: unknown. That agent may have redirected the
+// relocation, and keeps its old offset in the journal.
 static uint64_t addr_of(const struct sosc_loaded *image, const Elf64_Rela *rela)
 {
 	uint64_t addr = image->bias + rela->r_offset;
@@ -157,14 +158,14 @@ static uint64_t addr_of(const struct sosc_loaded *image, const Elf64_Rela *rela)
 
 // ---- one slot ------------------------------------------------------------------------
 
-struct at { // what is looked at
+struct at { // the slot that is being handled
 	struct sosc_loaded *image;
-	uint32_t place; // in `images`
+	uint32_t place; // index in sosc_tally_images
 	const Elf64_Rela *rela;
-	uint64_t index; // in DT_JMPREL
+	uint64_t index; // index in DT_JMPREL
 	uint32_t function;
 	uint64_t addr, value;
-	int relro; // PROT_... of its pages, -1: not known, or none
+	int relro; // PROT_... of the RELRO pages, -1: unknown, or no RELRO
 };
 
 static bool is_relro(const struct sosc_loaded *image, uint64_t addr)
@@ -199,9 +200,9 @@ static void aim(struct sosc_tally_slot *slot, const struct at *at)
 	__atomic_store_n(&slot->handler, (uint64_t)sosc_h_tally, __ATOMIC_RELEASE);
 }
 
-// The thunk that this slot had in an earlier trace, else that of a slot whose image is gone: nobody can
-// call through that one any more, and a call of the same function may still return to it. It must not
-// be behind what stands there now.
+// Returns the thunk that this slot had in an earlier trace, or the thunk of a slot whose image was
+// unloaded. No call can go through the latter any more, and calls of the same function may still
+// return to it. It must not be behind the present value of the slot.
 static uint32_t thunk_for(const struct at *at)
 {
 	uint32_t left = SOSC_NONE;
@@ -251,10 +252,12 @@ static void hook(const struct at *at, bool lazy)
 		return;
 	}
 	slot->is_active = 0;
-	leave(at->image, at->function, SOSC_TALLY_TAKEN); // bound meanwhile, as a rule
+	// usually bound by another thread meanwhile
+	leave(at->image, at->function, SOSC_TALLY_TAKEN);
 }
 
-// A thunk of ours has stayed, as somebody else stood before it when its trace ended.
+// The slot still has a thunk from an earlier trace, because another tool had changed the slot when
+// that trace ended.
 static void use_again(const struct at *at, uint32_t index)
 {
 	struct sosc_tally_slot *slot = slot_at(index);
@@ -274,7 +277,7 @@ static void use_again(const struct at *at, uint32_t index)
 static void look_at(struct at *at)
 {
 	uint32_t symbol = (uint32_t)ELF64_R_SYM(at->rela->r_info);
-	uint64_t last = behind(at->value); // what stands there but for an agent
+	uint64_t last = behind(at->value); // value of the slot without trampolines of an agent
 	enum sosc_lazy_way way = sosc_lazy_way(at->image, last, at->index);
 	const struct sosc_tally_image *to = sosc_tally_image_at(last);
 
@@ -282,12 +285,12 @@ static void look_at(struct at *at)
 		use_again(at, thunk_at(at->value));
 		return;
 	}
-	// no call leaves the library
+	// calls do not leave the library
 	if (at->image->symtab[symbol].st_shndx != SHN_UNDEF &&
 	    (way != BOUND || to == &sosc_tally_images[at->place]))
 		return;
 	if (is_relro(at->image, at->addr) && (at->relro < 0 || at->relro & PROT_WRITE))
-		sosc_tally_images[at->place].is_done = false; // it is being loaded
+		sosc_tally_images[at->place].is_done = false; // the image is just being loaded
 	else if (is_trampoline(at->value))
 		hook(at, false);
 	else if (way == LAZY_PUSH)
@@ -316,7 +319,7 @@ static uint32_t wanted(const struct sosc_loaded *image, const Elf64_Rela *rela)
 	return symbol ? sosc_tally_function(sosc_symbol_name(image, symbol)) : SOSC_NONE;
 }
 
-// Slots of which it cannot be told who only takes the address.
+// Reports slots whose address may be loaded by code, so that calls cannot be told apart.
 static void look_at_addresses(struct sosc_loaded *image)
 {
 	for (uint64_t i = 0; i < image->relacount; i++) {
@@ -356,7 +359,7 @@ static void hook_image(struct sosc_tally_image *known)
 			continue;
 		at.addr = addr_of(image, rela);
 		if (!at.addr && thunk_data_at(image->bias + rela->r_offset))
-			continue; // it is hooked
+			continue; // hooked already
 		if (!at.addr || at.addr % 8) {
 			leave(image, at.function, SOSC_TALLY_STUBS);
 			continue;
@@ -372,8 +375,8 @@ static void hook_image(struct sosc_tally_image *known)
 	known->is_listed = true;
 }
 
-// Somebody else may have stored in a slot: a thread that was binding it, or another tool. Calls that
-// went there were not counted.
+// Other code may have changed a slot: a thread that was binding it, or another tool. Calls since
+// then were not counted.
 static void look_again(uint32_t index)
 {
 	struct sosc_tally_slot *slot = slot_at(index);
@@ -397,8 +400,8 @@ static void look_again_at_all(void)
 			look_again(i);
 }
 
-// Slots of images that are gone are nobody's any more, even if the same one has come to the same
-// place again (@some_went): then it is as it was before.
+// Forgets slots of images that were unloaded, also if the same image was loaded at the same address
+// again (@some_went): then the slot has its old value.
 static void drop_gone(bool some_went)
 {
 	for (uint32_t i = 0; i < thunk_count; i++) {
@@ -420,7 +423,10 @@ static void drop_gone(bool some_went)
 	}
 }
 
-/** Hook what has come; @agent: see `resident`. @some_went: images have gone since the last time. */
+/**
+ * Hook slots of new images. @agent: see `resident`. @some_went: images were unloaded since the last
+ * time.
+ */
 void sosc_tally_hook_all(uint64_t agent, bool some_went)
 {
 	resident = agent;
@@ -431,7 +437,8 @@ void sosc_tally_hook_all(uint64_t agent, bool some_went)
 	look_again_at_all();
 }
 
-// Whether the agent's trampoline may stand in a slot: whoever takes it out will see it there.
+// Returns whether the agent's trampoline may be put back into a slot: the agent is active, and will
+// find it there when it is taken out.
 static bool stands(const struct sosc_tally_slot *slot)
 {
 	const struct sosc_inside *inside = (const void *)(resident + SOSC_BLOB_DATA);
@@ -450,8 +457,8 @@ static bool stands(const struct sosc_tally_slot *slot)
 	return false;
 }
 
-// Puts one slot back as it was, but for what the loader has bound meanwhile. Calls that still come
-// here go on; never through a trampoline, which may come to lead here.
+// Restores one slot, unless the loader has bound it meanwhile. Calls that still come through the
+// thunk go on, but never through a trampoline, which may lead to the thunk later.
 static void unhook(struct sosc_tally_slot *slot, uint64_t thunk)
 {
 	const struct sosc_loaded *image = &sosc_tally_images[slot->image].loaded;
@@ -479,7 +486,7 @@ static void unhook(struct sosc_tally_slot *slot, uint64_t thunk)
 		(void)sosc_tally_exchange(slot->addr, back, under, closed);
 }
 
-/** Give all slots back. */
+/** Restore all slots. */
 void sosc_tally_unhook_all(bool some_went)
 {
 	drop_gone(some_went);
@@ -504,7 +511,7 @@ void sosc_tally_forget_lefts(void)
 	left_count = left_more = 0;
 }
 
-/** Say which slots are counted, and which are not. */
+/** Report which slots are counted, and which are not. */
 void sosc_tally_tell_slots(struct sosc_tally *tally)
 {
 	tally->slots = slot_count;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Slots of a program that counts its own calls: the images, and words that change while threads run.
+ * Slots of a program that counts its own calls: the images, and words that are changed while
+ * threads run.
  */
 #ifndef SOSC_TALLYSLOTS_H
 #define SOSC_TALLYSLOTS_H
@@ -13,14 +14,14 @@
 enum { TALLY_IMAGES_MAX = 2048 };
 
 struct sosc_tally_image {
-	struct sosc_loaded loaded; // its map is NULL: this place is free
-	bool is_done; // all its slots have been looked at
-	bool is_listed; // those are in a list whose address is taken
+	struct sosc_loaded loaded; // .map is NULL: this entry is free
+	bool is_done; // all its slots were handled
+	bool is_listed; // its slots whose address is taken were reported
 	bool is_here;
 };
 
 extern struct sosc_tally_image sosc_tally_images[TALLY_IMAGES_MAX];
-extern uint32_t sosc_tally_image_count; // places used so far
+extern uint32_t sosc_tally_image_count; // entries used so far
 extern uint32_t sosc_tally_sqlites; // images with SQLite
 
 void sosc_tally_list_images(struct link_map *first, uint64_t usable);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words of a program that change while its threads run and its loader may be at work.
+// Changes words of a program while its threads run and its loader may be at work.
 
 #include "base/memory.h"
 #include "base/sys.h"
@@ -25,10 +25,10 @@ static bool hex(const char **at, uint64_t *ret)
 
 struct search {
 	uint64_t addr;
-	int flags; // PROT_..., -1: nothing is there
+	int flags; // PROT_..., -1: nothing is mapped there
 };
 
-// A line of /proc/self/maps: "start-end rwxp …".
+// Parses a line of /proc/self/maps: "start-end rwxp …".
 static bool is_line_of(const char *line, struct search *search)
 {
 	uint64_t start, end;
@@ -41,7 +41,7 @@ static bool is_line_of(const char *line, struct search *search)
 	return true;
 }
 
-/** What may be done with memory at an address, as PROT_...; -1: nobody says. */
+/** Return the protection of the memory at an address, as PROT_...; -1: unknown. */
 int sosc_tally_protection(uint64_t addr)
 {
 	static const char path[] = "/proc/self/maps";
@@ -75,7 +75,9 @@ done:
 	return search.flags;
 }
 
-/** Store @to where @from stands. @closed: its page is read-only, and is so again afterwards. */
+/**
+ * Store @to if the word is @from. @closed: its page is read-only, and is made so again afterwards.
+ */
 bool sosc_tally_exchange(uint64_t addr, uint64_t from, uint64_t to, bool closed)
 {
 	uint64_t page = addr & ~(uint64_t)(SOSC_PAGE - 1);
@@ -91,8 +93,8 @@ bool sosc_tally_exchange(uint64_t addr, uint64_t from, uint64_t to, bool closed)
 }
 
 /**
- * Change where the loader will store what a lazy slot is bound to. A relocation lies in pages that
- * nobody writes, so no exchange is needed.
+ * Change the address at which the loader will store the target of a lazy slot. Relocations lie in
+ * pages to which no other code writes, so no atomic exchange is needed.
  */
 bool sosc_tally_redirect(uint64_t field, uint64_t from, uint64_t to, bool text)
 {
