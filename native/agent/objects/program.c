@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that counts its own objects (soscope_mem, integrations/python). It calls us as any
-// function of C, with its interpreter's lock held. Where soscope is at work in it, objects may be
-// counted already: then the program's own are those that it makes from its beginning on. Else it
-// has loaded us as a library, and we know of the interpreter's image alone.
+// A program that counts its own objects (soscope_mem, integrations/python). It calls this library
+// like any C function, with its interpreter's lock held. If soscope observes the program, objects
+// may be counted already. Then only the objects made after the program's request to begin are
+// returned to it. Otherwise the program has loaded the agent as a library, and the interpreter's
+// image is the only one that the agent knows.
 
 #include "base/sys.h"
 #include "image/image.h"
@@ -84,8 +85,8 @@ static bool look(struct sosc_program *program)
 }
 
 /**
- * Do what the program asks for, which holds the interpreter's lock. Return: 0, or -EINVAL where it
- * speaks another language than we do.
+ * Carry out an order of the program, which holds the interpreter's lock. Return 0, or -EINVAL if
+ * the program was built for another version of the structs.
  */
 __attribute__((visibility("default"))) long soscope_agent_program(struct sosc_program *program)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An instrument that needs calls only to find its way in: it waits at calls that an interpreter makes
-// until that can be asked for what it makes and frees.
+// This instrument uses calls only to get into an interpreter. It waits at the interpreter's calls
+// until the interpreter can be asked to report the objects that it makes and frees.
 
 #include "base/arch.h"
 #include "base/instrument.h"
@@ -23,7 +23,7 @@ static bool is_exec(const char *symbol)
 	return symbol[0] == 'e' && symbol[1] == 'x' && symbol[2] == 'e' && symbol[3] == 'c';
 }
 
-// Where Ruby makes such a call, it may not have begun with what we need of it.
+// When Ruby makes such a call, the parts of Ruby that are needed may not be initialized yet.
 static bool is_of_memory(const char *symbol)
 {
 	return symbol[0] == 'm' || symbol[0] == 'c'; // malloc, calloc, mmap
@@ -53,7 +53,7 @@ static enum sosc_next entry(struct sosc_call *call)
 {
 	const struct sosc_loaded *image;
 
-	// a vfork child is in its parent's place: the objects stay its parent's
+	// a vfork child runs in its parent's memory, and the objects stay its parent's
 	if (sosc_is_sealed(call->thread) || !sosc_objects_are_ours())
 		return SOSC_GO_ON;
 	if (is_exec(name_of(call))) {
@@ -74,8 +74,8 @@ static enum sosc_next entry(struct sosc_call *call)
 }
 
 /**
- * Have the interpreter carry out an order. Called by soscope in the place of one thread, while the
- * others go on. Return: 1, or 0 where there is no interpreter.
+ * Let the interpreter carry out an order. soscope calls this in a borrowed thread while the other
+ * threads go on. Return 1, or 0 if there is no interpreter.
  */
 __attribute__((visibility("default"))) long
 soscope_agent_objects(const struct sosc_objects_call *call)
@@ -95,8 +95,8 @@ void sosc_instrument_objects(struct sosc_instrument *instrument)
 }
 
 /**
- * The agent rests: give back what is known of objects. That stays if the program itself has been told
- * numbers that lead there.
+ * The agent rests: unmap what is known about objects. It stays if the program itself has been given
+ * numbers that refer to it.
  */
 void sosc_objects_rest(void)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects that stay alive: which are counted, and how that stands (wayin.c has the instrument).
+// Counting of live objects: which objects are counted, and the state of the counting (wayin.c has
+// the instrument).
 //
-// What is known lies in the process's own memory, and soscope reads it there: when the program
-// has ended of itself or is about to execute another one it asks for that, and waits.
+// All results lie in the process's own memory, and soscope reads them there. When the program ends
+// by itself or is about to execute another program, the agent asks soscope to read them, and waits.
 
 #include "objects/common/objects.h"
 #include "base/clock.h"
@@ -29,23 +30,23 @@ bool sosc_objects_told;
 struct sosc_ruby sosc_ruby;
 
 static struct sosc_objects_place without_place, *place;
-static uint32_t place_process; // whose it is: see sosc_process
+static uint32_t place_process; // process to which `place` belongs: see sosc_process
 static uint32_t asking;
 static uint32_t runtime_now, minor_now; // of the interpreter whose objects are counted
 static enum sosc_objects_refusal refusal_now;
-static const struct sosc_python *own_layouts; // what the program itself has said
+static const struct sosc_python *own_layouts; // given by the program itself
 static uint32_t own_layout_count;
 
-/** What soscope has said, NULL: the session is over, or there was none. */
+/** The plan that soscope has given. NULL if the session is over, or if there was none. */
 const struct sosc_objects *sosc_objects_plan(void)
 {
 	const struct sosc_objects *own = sosc_own(SOSC_INSTRUMENT_OBJECTS, sizeof(*own));
 
-	// own memory of a session that is over reads as zeros
+	// if a session is over, its private memory reads as zeros
 	return own && own->places ? sosc_given(SOSC_INSTRUMENT_OBJECTS, sizeof(*own)) : NULL;
 }
 
-/** What is known of versions of CPython. */
+/** The known memory layouts of versions of CPython. */
 const struct sosc_python *sosc_objects_layouts(uint32_t *count)
 {
 	const struct sosc_objects *plan = sosc_objects_plan();
@@ -68,7 +69,7 @@ static struct sosc_objects_place *free_place(void)
 	return (struct sosc_objects_place *)((uint8_t *)own + plan->first_place) + taken;
 }
 
-// 0: a child that has not found out that it is one, or there has been no session.
+// 0 in a child that has not yet found out that it is a child, and if there has been no session.
 static uint32_t process_now(void)
 {
 	return sosc_alive ? sosc_process() : 0;
@@ -78,11 +79,11 @@ static void take_place(void)
 {
 	struct sosc_objects_place *mine = free_place();
 
-	if (place) { // our parent's: all that it says is true of our copy
+	if (place) { // the parent's: all that it says is true of our copy, too
 		*mine = *place;
 		mine->answered = mine->asked;
 	}
-	if (refusal_now) { // a child's, which had not found out that it is one
+	if (refusal_now) { // refused in a child that had not yet found out that it is a child
 		mine->refusal = refusal_now;
 		mine->state = SOSC_OBJECTS_REFUSED;
 	}
@@ -95,16 +96,16 @@ static void take_place(void)
 	place_process = process_now();
 }
 
-/** This is a forked child, which goes on. */
+/** This is a forked child that is followed. */
 void sosc_objects_forked(void)
 {
 	if (sosc_picks.is_on)
 		sosc_picks_forked();
-	asking = 0; // whoever does is not here
+	asking = 0; // the thread that asks is not in this process
 	take_place();
 }
 
-/** A session begins. Counting goes on without any. */
+/** A session begins. Counting also goes on without a session. */
 void sosc_objects_start(void)
 {
 	place = NULL;
@@ -117,7 +118,10 @@ void sosc_objects_start(void)
 	place->state = SOSC_OBJECTS_COUNTING;
 }
 
-/** The session is over. What the program itself asks for has nothing to do with one. */
+/**
+ * The session is over. Counting that the program itself has asked for does not depend on a session,
+ * and goes on.
+ */
 void sosc_objects_quiet(void)
 {
 	sosc_objects_count = (sosc_objects_count && sosc_objects_asked) || sosc_objects_since ||
@@ -125,7 +129,7 @@ void sosc_objects_quiet(void)
 	place = &without_place;
 }
 
-/** From now on objects are counted; whether there is memory for that. */
+/** Begin to count objects. Return false if there is no memory for it. */
 bool sosc_objects_begin(enum sosc_objects_runtime runtime, uint32_t minor)
 {
 	const struct sosc_objects *plan = sosc_objects_plan();
@@ -144,7 +148,7 @@ bool sosc_objects_begin(enum sosc_objects_runtime runtime, uint32_t minor)
 	return true;
 }
 
-/** All is in place, and has been tried. */
+/** All hooks are in place and have been tested. */
 void sosc_objects_ready(void)
 {
 	sosc_objects_tally.created = sosc_objects_tally.destroyed = 0;
@@ -153,7 +157,7 @@ void sosc_objects_ready(void)
 	__atomic_store_n(&place->state, SOSC_OBJECTS_COUNTING, __ATOMIC_RELEASE);
 }
 
-/** An order of soscope's has been carried out. */
+/** An order from soscope has been carried out. */
 void sosc_objects_done(enum sosc_objects_order order)
 {
 	if (order == SOSC_OBJECTS_END && place->state == SOSC_OBJECTS_COUNTING)
@@ -161,22 +165,25 @@ void sosc_objects_done(enum sosc_objects_order order)
 	__atomic_store_n(&place->done, order, __ATOMIC_RELEASE);
 }
 
-/** What soscope reads of this process; NULL: neither soscope nor the program has asked for objects. */
+/**
+ * The struct that soscope reads in this process. NULL if neither soscope nor the program has asked
+ * for objects.
+ */
 const struct sosc_objects_place *sosc_objects_place(void)
 {
 	return place;
 }
 
-/** Why the interpreter's objects cannot be counted. */
+/** The reason why the interpreter's objects cannot be counted. */
 enum sosc_objects_refusal sosc_objects_refused(void)
 {
 	return refusal_now;
 }
 
 /**
- * Whether what is said is said of this process. A forked child has its parent's place until it makes a
- * call that is hooked. In a PID namespace of its own the child may have its parent's id, too; and a vfork
- * child is no other process in memory.
+ * Return whether `place` describes this process. A forked child has its parent's place until it
+ * makes a hooked call. In a PID namespace of its own the child may even have the same process id as
+ * its parent. A vfork child shares its parent's memory and so counts as the same process.
  */
 bool sosc_objects_are_ours(void)
 {
@@ -184,7 +191,7 @@ bool sosc_objects_are_ours(void)
 	       (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0) == place->pid;
 }
 
-/** The interpreter's objects cannot be counted; @text is what is missing, or NULL. */
+/** The interpreter's objects cannot be counted. @text is the name of what is missing, or NULL. */
 void sosc_objects_refuse(enum sosc_objects_refusal why, const char *text)
 {
 	uint32_t i = 0;
@@ -200,7 +207,7 @@ void sosc_objects_refuse(enum sosc_objects_refusal why, const char *text)
 	__atomic_store_n(&place->state, SOSC_OBJECTS_REFUSED, __ATOMIC_RELEASE);
 }
 
-/** The program asks for its objects itself; soscope may know nothing of them. */
+/** The program itself asks for its objects. There may be no soscope that observes this process. */
 void sosc_objects_alone(const struct sosc_python *layouts, uint32_t count)
 {
 	sosc_objects_told = true;
@@ -210,12 +217,12 @@ void sosc_objects_alone(const struct sosc_python *layouts, uint32_t count)
 		place = &without_place;
 	if (place != &without_place)
 		return;
-	// a child may have come from whoever said this before
+	// this process may be a forked child of the process that set these before
 	place->pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
 	place_process = process_now();
 }
 
-/** Tell the program how it stands. */
+/** Tell the program the state of the counting. */
 void sosc_objects_tell(struct sosc_program *program)
 {
 	program->state = sosc_objects_count ? SOSC_OBJECTS_COUNTING :
@@ -225,14 +232,14 @@ void sosc_objects_tell(struct sosc_program *program)
 	memcpy(program->text, place->text, sizeof(program->text));
 }
 
-// ---- soscope is to look ----------------------------------------------------------
+// ---- requests to soscope to read the objects --------------------------------------
 
 static bool is_over(void)
 {
 	return sosc_is_quiet() || sosc_control->command == SOSC_COMMAND_STOP;
 }
 
-/** Have soscope look at the objects, and wait until it has; whether it has. */
+/** Ask soscope to read the objects, and wait until it has. Return whether it has. */
 bool sosc_objects_ask(enum sosc_objects_reason reason)
 {
 	uint64_t heartbeat = 0;
@@ -242,7 +249,7 @@ bool sosc_objects_ask(enum sosc_objects_reason reason)
 	    !sosc_objects_are_ours())
 		return false;
 	if (__atomic_exchange_n(&asking, 1, __ATOMIC_ACQUIRE))
-		return false; // another thread does
+		return false; // another thread is asking
 	place->reason = reason;
 	number = place->asked + 1;
 	__atomic_store_n(&place->asked, number, __ATOMIC_RELEASE);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Objects that stay alive, whatever interpreter makes them.
- */
+/** Counting of live objects, for any interpreter that makes them. */
 #ifndef SOSC_OBJECTS_H
 #define SOSC_OBJECTS_H
 
@@ -12,18 +10,18 @@
 
 struct sosc_loaded;
 
-extern bool sosc_objects_count; // in this process, at this moment
-extern bool sosc_objects_types; // nobody asks where they are made
-extern bool sosc_objects_asked; // the program itself asks for them
-extern uint32_t sosc_objects_since; // SOSC_SIDE_SINCE, or 0: the program does not count
-extern bool sosc_objects_begun; // by the program itself, not by soscope
-extern bool sosc_objects_made; // the program counts what is made, by type
-extern bool sosc_objects_told; // the program itself has asked, at any time
-extern struct sosc_ruby sosc_ruby; // what soscope reads of Ruby's
+extern bool sosc_objects_count; // objects are counted in this process now
+extern bool sosc_objects_types; // nobody asks where objects are made, only of which types
+extern bool sosc_objects_asked; // the program itself has asked for its objects
+extern uint32_t sosc_objects_since; // SOSC_SIDE_SINCE, or 0 if the program itself does not count
+extern bool sosc_objects_begun; // the program itself, not soscope, has started the counting
+extern bool sosc_objects_made; // the program counts all objects that are made, by type
+extern bool sosc_objects_told; // the program itself has asked at some time
+extern struct sosc_ruby sosc_ruby; // what soscope reads of Ruby's state
 
 /**
- * An object has been made in the block at @addr, whose word of the side table is @word, NULL: it
- * has none yet; @shift: see SOSC_SIDE_SHIFT.
+ * An object has been made in the block at @addr. @word is the block's word of the side table, or
+ * NULL if it has none yet. @shift: see SOSC_SIDE_SHIFT.
  */
 static inline void sosc_object_made(uint64_t addr, uint32_t *word, uint32_t shift, uint32_t origin)
 {

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each byte that an interpreter makes objects of is chosen by chance, one in so many, and an object
-// with a chosen byte is counted as each one would be. What it stands for hangs on its size, which
-// its origin says. One byte is added to each object.
+// Sampling of objects. Of all bytes that an interpreter makes objects of, one in so many is chosen
+// by chance, and an object with a chosen byte is counted as if all objects were counted. How many
+// objects it stands for depends on its size, which its origin tells. Each object is taken as one
+// byte larger than it is, so that empty objects are chosen, too.
 //
-// Whether an object is counted is asked whenever a block is freed or used again. Few are: so a small
-// table of numbers answers for most blocks, and the side table only for the others.
+// Whenever a block is freed or used again, the agent has to find out whether its object is counted.
+// Few objects are. So a small table of counters (the marks) answers for most blocks, and the side
+// table is read only for the others.
 //
-// All of it happens with an interpreter's lock held. Several interpreters with a lock each may take
-// bytes from `left` at once: then some are not counted down. Marks are changed by atomic instructions: a
-// mark that is too low would hide the end of an object.
+// All of this happens with an interpreter's lock held. Several interpreters, each with its own
+// lock, may subtract from `left` at the same time. Then some bytes are not subtracted. Marks are
+// changed by atomic instructions, because a mark that is too low would hide the end of an object.
 
 #include "objects/common/picks.h"
 #include "base/sampling.h"
@@ -17,19 +19,19 @@
 #include "vm/origin.h"
 
 enum {
-	MANY = 255, // stays what it is
-	DIGITS = 5, // bits of a large size that count
+	MANY = 255, // a mark that has reached this value keeps it
+	DIGITS = 5, // significant bits of a large size
 };
 
 struct sosc_picks sosc_picks;
 
-/** The next byte that is chosen. */
+/** Draw the distance to the next chosen byte. */
 void sosc_picks_draw(void)
 {
 	sosc_picks.left = (int64_t)sosc_chance_draw(&sosc_picks.seed, sosc_picks.scale);
 }
 
-/** Objects are to be chosen, from when they are counted. */
+/** Prepare for choosing objects. It begins when objects are counted. */
 void sosc_picks_plan(uint64_t scale)
 {
 	sosc_picks_end();
@@ -38,7 +40,7 @@ void sosc_picks_plan(uint64_t scale)
 	sosc_picks.scale = scale;
 }
 
-/** From now on they are; none is counted yet. */
+/** Begin to choose objects. None is counted yet. */
 void sosc_picks_begin(void)
 {
 	sosc_side_clear();
@@ -47,7 +49,10 @@ void sosc_picks_begin(void)
 	sosc_picks.is_on = true;
 }
 
-/** No object is chosen any more. Each is told of as where one may be that is counted. */
+/**
+ * Stop choosing objects. After this, every address is reported as one that may hold a counted
+ * object.
+ */
 void sosc_picks_end(void)
 {
 	if (sosc_picks.is_on)
@@ -55,7 +60,7 @@ void sosc_picks_end(void)
 	sosc_picks.is_on = sosc_picks.is_wanted = false;
 }
 
-/** A child chooses others than its parent. */
+/** Let a forked child choose other objects than its parent. */
 void sosc_picks_forked(void)
 {
 	sosc_picks.seed = sosc_chance_seed((uint64_t)sosc_sys3(SYS_GETPID, 0, 0, 0) << 32);
@@ -64,8 +69,8 @@ void sosc_picks_forked(void)
 }
 
 /**
- * The size by which a large object is chosen: a sixteenth may be left out, so that there are few. Those
- * that a line makes have an origin each.
+ * Return the size that is used for choosing a large object: up to a sixteenth less than @bytes, so
+ * that there are few different sizes. Each size that a line makes has an origin of its own.
  */
 uint32_t sosc_picks_coarse(uint64_t bytes)
 {
@@ -102,7 +107,7 @@ static uint64_t object_in(uint64_t block, uint32_t word)
 	return block + behind[word >> SOSC_SIDE_SHIFT & 3];
 }
 
-/** An object with a chosen byte has been made in @block; as sosc_object_made. */
+/** An object with a chosen byte has been made in @block. Does the same as sosc_object_made. */
 void sosc_picks_made(uint64_t block, uint32_t shift, uint32_t origin)
 {
 	uint32_t *word = origin == ORIGIN_UNKNOWN ? NULL : sosc_side_make(block);
@@ -110,7 +115,7 @@ void sosc_picks_made(uint64_t block, uint32_t shift, uint32_t origin)
 	if (word)
 		sosc_picks_stays(block, word, SOSC_SIDE_USED | shift << SOSC_SIDE_SHIFT | origin);
 	else
-		sosc_objects_tally.lost++; // nobody could say what it stands for
+		sosc_objects_tally.lost++; // without an origin its weight is unknown
 }
 
 /** The object in @block, whose word is @word, is not counted any more. */
@@ -121,7 +126,7 @@ void sosc_picks_gone(uint64_t block, uint32_t *word)
 	*word = 0;
 }
 
-/** It is counted, again: its word is @was. */
+/** The object is counted (again). Its word is @was. */
 void sosc_picks_stays(uint64_t block, uint32_t *word, uint32_t was)
 {
 	*word = was;

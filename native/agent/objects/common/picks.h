@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Objects of which some are counted: those with a byte that is chosen by chance.
- */
+/** Sampling of objects: those with a byte that was chosen by chance are counted. */
 #ifndef SOSC_PICKS_H
 #define SOSC_PICKS_H
 
@@ -11,17 +9,18 @@
 
 enum {
 	PICKS_MARKS = 1 << 16,
-	PICKS_NEAR = 8, // bits of addresses that have a mark in common
-	PICKS_FEW = 512, // bytes: larger sizes differ by more
+	PICKS_NEAR = 8, // bits: all addresses that differ only in these share a mark
+	PICKS_FEW = 512, // bytes: sizes of up to so many bytes are kept exactly
 };
 
 struct sosc_picks {
 	bool is_on;
-	bool is_wanted; // from when objects are counted
-	int64_t left; // bytes until the next one that is chosen
-	uint64_t asked; // bytes of a large block that nobody has said to be an object; 0: there is none
+	bool is_wanted; // to be switched on when objects are counted
+	int64_t left; // bytes until the next chosen byte
+	// bytes of a large block that has not yet been announced as an object, 0 if there is none
+	uint64_t asked;
 	uint64_t seed, scale; // see sampling.h
-	// how many objects that are counted have such an address; 255: many, or nothing is chosen yet
+	// number of counted objects at these addresses, 255: many, or no object is chosen yet
 	uint8_t marks[PICKS_MARKS];
 };
 
@@ -32,7 +31,7 @@ static inline uint8_t *sosc_picks_mark(uint64_t addr)
 	return &sosc_picks.marks[addr >> PICKS_NEAR & (PICKS_MARKS - 1)];
 }
 
-/** Whether an object that is counted, or its block, may be at @addr. */
+/** Return whether a counted object, or its block, may be at @addr. */
 static inline bool sosc_picks_may_be(uint64_t addr)
 {
 	return *sosc_picks_mark(addr);
@@ -48,14 +47,17 @@ void sosc_picks_made(uint64_t block, uint32_t shift, uint32_t origin);
 void sosc_picks_gone(uint64_t block, uint32_t *word);
 void sosc_picks_stays(uint64_t block, uint32_t *word, uint32_t was);
 
-/** Whether an object of such a size has a chosen byte; then the next one has to be drawn. */
+/**
+ * Return whether an object of this size has a chosen byte. If so, the caller has to draw the next
+ * one.
+ */
 static inline bool sosc_picks_hit(uint32_t size)
 {
 	sosc_picks.left -= (int64_t)size + 1;
 	return __builtin_expect(sosc_picks.left <= 0, 0);
 }
 
-/** The same, and it is drawn. */
+/** The same, but also draws the next chosen byte. */
 static inline bool sosc_picks_take(uint32_t size)
 {
 	if (!sosc_picks_hit(size))

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of the references, and which objects were met. A part that is full is soscope's: it copies
-// the words while the interpreter waits, and the same memory is used again.
+// The references in parts, and the set of objects that were visited. A full part is handed to
+// soscope, which copies the words while the interpreter waits. Then the same memory is used again.
 
 #include "objects/common/refs.h"
 #include "base/sys.h"
 
 enum {
-	PART = 1 << 19, // words
-	PIECE = 1 << 20, // bytes of memory that is taken at once
+	PART = 1 << 19, // words of a part
+	PIECE = 1 << 20, // bytes of memory that are mapped at once
 	TOPS = SOSC_SIDE_TOPS,
 	LEAVES = SOSC_SIDE_LEAVES,
-	BITS = SOSC_SIDE_WORDS, // one for each 16 bytes of a MiB
+	BITS = SOSC_SIDE_WORDS, // one bit for each 16 bytes of a MiB
 };
 
 struct piece {
@@ -21,13 +21,15 @@ struct piece {
 struct sosc_refs sosc_refs;
 
 static uint64_t *words;
-static uint64_t holder; // its word, 0: it is told
-static bool is_over; // soscope does not listen any more
+static uint64_t holder; // word of the holder, 0 if it has been written
+static bool is_over; // soscope does not read any more
 static struct piece *pieces;
 static uint64_t piece_used;
 static uint8_t **met[TOPS];
 
-/** Memory until the end of this telling, zeros; NULL: there is none. */
+/**
+ * Return memory, filled with zeros, that lasts until sosc_refs_end. Return NULL if there is none.
+ */
 void *sosc_refs_take(uint64_t size)
 {
 	uint64_t whole = size + sizeof(*pieces) > PIECE ? size + sizeof(*pieces) : PIECE;
@@ -59,7 +61,7 @@ static void give_back(void)
 	}
 }
 
-/** Begin to tell; whether there is memory for it. */
+/** Begin. Return whether there is memory for it. */
 bool sosc_refs_begin(void)
 {
 	memset(met, 0, sizeof(met));
@@ -84,7 +86,7 @@ static void put(uint64_t word)
 	words[sosc_refs.count++] = word;
 }
 
-/** What is told next is what @address refers to. */
+/** The following references are held by the object at @address. */
 void sosc_refs_holder(uint64_t address, enum sosc_ref kind)
 {
 	holder = address | kind;
@@ -101,7 +103,10 @@ void sosc_refs_tell(uint64_t object, enum sosc_ref kind)
 	put(object | kind);
 }
 
-/** Whether nobody has asked for this object yet. */
+/**
+ * Return whether this is the first call for this object. Return false, too, if there is no memory
+ * to note it.
+ */
 bool sosc_refs_is_first(uint64_t object)
 {
 	uint64_t top = object >> 34, leaf = object >> 20 & (LEAVES - 1);
@@ -127,7 +132,10 @@ bool sosc_refs_is_first(uint64_t object)
 	return is_first;
 }
 
-/** All is told: soscope looks at the objects, which are still as they were told. */
+/**
+ * All references have been written. soscope now reads the objects, which are still in the state in
+ * which their references were read.
+ */
 void sosc_refs_end(void)
 {
 	sosc_refs.is_last = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * References between objects of an interpreter, told to soscope a part at a time while the
- * interpreter waits: so what is told is of one moment, and takes little memory of the process.
+ * References between objects of an interpreter, handed to soscope in parts while the interpreter
+ * waits. So all references are of one moment, and they take little memory of the process.
  */
 #ifndef SOSC_REFS_H
 #define SOSC_REFS_H

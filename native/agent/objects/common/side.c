@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The side table grows by what is touched, until the agent rests: a forked child has a copy.
+// The side table grows with the addresses that are used, until the agent rests. A forked child has
+// a copy.
 
 #include "objects/common/side.h"
 #include "base/memory.h"
@@ -7,14 +8,17 @@
 uint32_t **sosc_side[SOSC_SIDE_TOPS];
 struct sosc_side_near sosc_side_near;
 
-/** Before anybody is told of: nothing is at 0. */
+/**
+ * Prepare the table before the first object is announced: nothing lies at address 0, so no entry
+ * may match it.
+ */
 void sosc_side_begin(void)
 {
 	if (!sosc_side_near.mib[0])
 		sosc_side_near.mib[0] = UINT64_MAX;
 }
 
-// Whoever is first has the entry for good.
+// The first MiB that uses an entry keeps it.
 static void keep_near(uint64_t mib, const uint32_t *words)
 {
 	uint64_t at = mib & (SIDE_NEAR - 1), nobody = 0;
@@ -26,7 +30,7 @@ static void keep_near(uint64_t mib, const uint32_t *words)
 	__atomic_store_n(&sosc_side_near.mib[at], mib, __ATOMIC_RELEASE);
 }
 
-/** The word of the block at @addr, as sosc_side_at. */
+/** Does the same as sosc_side_at, but always searches. */
 uint32_t *sosc_side_find(uint64_t addr)
 {
 	uint64_t top = addr >> 34;
@@ -39,7 +43,7 @@ uint32_t *sosc_side_find(uint64_t addr)
 	return &words[addr >> 4 & (SOSC_SIDE_WORDS - 1)];
 }
 
-// Another thread may have been faster: then its memory is used.
+// If another thread has been faster, its memory is used.
 static void *map_into(void **place, uint64_t size)
 {
 	void *mine = sosc_memory_map(size), *theirs = NULL;
@@ -53,7 +57,7 @@ static void *map_into(void **place, uint64_t size)
 	return theirs;
 }
 
-/** The word of the block at @addr, NULL: there is no memory for it. */
+/** Return the word of the block at @addr, or NULL if there is no memory for it. */
 uint32_t *sosc_side_make(uint64_t addr)
 {
 	uint64_t top = addr >> 34;
@@ -73,7 +77,7 @@ uint32_t *sosc_side_make(uint64_t addr)
 	return words ? &words[addr >> 4 & (SOSC_SIDE_WORDS - 1)] : NULL;
 }
 
-/** Call @visit for each block that holds an object. Nobody may be told of any meanwhile. */
+/** Call @visit for each block that holds an object. No object may be announced meanwhile. */
 void sosc_side_each(sosc_side_visit *visit, void *data)
 {
 	for (uint32_t top = 0; top < SOSC_SIDE_TOPS; top++)
@@ -94,7 +98,7 @@ static void clear(uint64_t block, uint32_t *word, void *data)
 	*word = 0;
 }
 
-/** Forget all objects. Nobody may be told of any meanwhile. */
+/** Forget all objects. No object may be announced meanwhile. */
 void sosc_side_clear(void)
 {
 	sosc_side_each(clear, NULL);
@@ -108,13 +112,15 @@ static void change_word(uint64_t block, uint32_t *word, void *data)
 	*word = (*change)(*word);
 }
 
-/** Give each object the word that @change makes of its word. Nobody may be told of any meanwhile. */
+/**
+ * Replace the word of each object by the result of @change. No object may be announced meanwhile.
+ */
 void sosc_side_change(uint32_t (*change)(uint32_t word))
 {
 	sosc_side_each(change_word, &change);
 }
 
-/** The agent rests: give all of the table back. No thread looks into it. */
+/** The agent rests: unmap the whole table. No thread uses it. */
 void sosc_side_rest(void)
 {
 	for (uint32_t top = 0; top < SOSC_SIDE_TOPS; top++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * The side table: a word for each 16 bytes of the address space, which says whether an object's
- * block begins there, and its origin.
+ * The side table: one word for each 16 bytes of the address space. The word tells whether an
+ * object's block begins there, and the object's origin.
  */
 #ifndef SOSC_SIDE_H
 #define SOSC_SIDE_H
@@ -12,17 +12,19 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-	SIDE_MIB = 20, // bits of an address within what a table of words is about
+	SIDE_MIB = 20, // bits of an address inside the MiB that one table of words covers
 	SIDE_NEAR = 1 << 16,
 };
 
 /**
- * A table of words that is found at once: the first that was asked for of those with the same last 16
- * bits of a number. It stays so, and may be read while others are written.
+ * Tables of words that are found without a search. Of all MiB whose numbers have the same last 16
+ * bits, the first that was looked up gets the entry, and keeps it. An entry may be read while
+ * others are written.
  */
-struct sosc_side_near { // arrays, as the processor can scale an index by 8
-	uint64_t mib[SIDE_NEAR]; // the number of what it is about; 0: none
-	uint64_t words[SIDE_NEAR]; // addr that it had if it were about the whole address space
+struct sosc_side_near { // two arrays, since the processor can scale an index by 8
+	uint64_t mib[SIDE_NEAR]; // number of the MiB that the table covers, 0 if there is none
+	// address at which the table would begin if it covered the whole address space
+	uint64_t words[SIDE_NEAR];
 };
 
 extern struct sosc_side_near sosc_side_near;
@@ -31,19 +33,23 @@ extern uint32_t **sosc_side[SOSC_SIDE_TOPS];
 void sosc_side_begin(void);
 uint32_t *sosc_side_find(uint64_t addr);
 
-/** Whether the table of the block at @addr is found at once; then @ret is the block's word. */
+/**
+ * Return whether the table of the block at @addr is found without a search. Then *@ret is the
+ * block's word.
+ */
 static inline bool sosc_side_is_near(uint64_t addr, uint32_t **ret)
 {
 	uint64_t mib = addr >> SIDE_MIB, at = mib & (SIDE_NEAR - 1);
 
 	if (__builtin_expect(sosc_side_near.mib[at] != mib, 0))
 		return false;
-	__atomic_thread_fence(__ATOMIC_ACQUIRE); // a load of its own could not be compared in place
+	// with an acquire load the compiler could not compare in memory
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	*ret = (uint32_t *)(sosc_side_near.words[at] + (addr >> 4) * sizeof(**ret));
 	return true;
 }
 
-/** The word of the block at @addr, NULL: no object was ever near it. */
+/** Return the word of the block at @addr, or NULL if there was never an object near it. */
 static inline uint32_t *sosc_side_at(uint64_t addr)
 {
 	uint32_t *word;

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A forked child that its parent hears nothing of.
+// Forks a child that its parent does not notice.
 
 #include "base/arch_x86_64.inc"
 
-#define CLONE 56 // system calls
+#define CLONE 56 // numbers of system calls
 #define EXIT_GROUP 231
-#define SHARES_MEMORY 0x4100 // CLONE_VM | CLONE_VFORK, and no signal at its end
+#define SHARES_MEMORY 0x4100 // CLONE_VM | CLONE_VFORK, and no signal when it ends
 
 	.text
 
-// sosc_fork_apart(rdi = fork, rsi = where its result is put): calls it in a process in between,
-// which has this thread's memory while this thread waits, and ends at once. Returns twice, in rax:
-// 0 in the child, the number of the process in between in its parent, which is to wait for it.
-// -errno: there is no such process. The one in between never returns, so it leaves the frame as
-// it is; and a child of its own copy of the memory finds it so, too.
+// sosc_fork_apart(rdi = fork, rsi = where its result is stored): calls fork in a process in
+// between. That process shares this thread's memory while this thread waits, and ends at once. The
+// function returns twice, with rax = 0 in the child, and in its parent rax = the id of the process
+// in between, for which the parent has to wait. rax = -errno if there is no such process. The
+// process in between never returns, so it leaves the frame unchanged. The child has a copy of the
+// memory and finds the frame unchanged, too.
 FUNCTION sosc_fork_apart
 	.cfi_startproc
 	endbr64
 	KEEP	%rbx
 	KEEP	%r12
-	KEEP	%r13 // keeps the stack aligned, too
+	KEEP	%r13 // also keeps the stack aligned
 	mov	%rdi, %rbx
 	mov	%rsi, %r12
 	mov	$CLONE, %eax

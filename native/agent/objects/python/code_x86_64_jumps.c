@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A function that calls reach without any slot: where it is, and a jump in its place.
+// A function that is called directly, without any slot: finds its address, and writes a jump in its
+// place.
 
 #include "base/code_x86_64_decode.h"
 #include "base/memory.h"
@@ -7,12 +8,13 @@
 #include "objects/python/python.h"
 
 enum {
-	RETURNS_MOST = 19, // bytes of a function that returns a word
-	SOSC_CALL_WITHIN = 128, // bytes of a function in which its first call is looked for
+	RETURNS_MOST = 19, // most bytes of a function that only returns a word
+	SOSC_CALL_WITHIN = 128, // bytes of a function in which its first call is searched for
 	RDI = 7,
 };
 
-static uint64_t relative(const uint8_t *distance) // to what is behind its four bytes
+// address behind the four bytes of the distance, plus the distance
+static uint64_t relative(const uint8_t *distance)
 {
 	int32_t far;
 
@@ -20,7 +22,8 @@ static uint64_t relative(const uint8_t *distance) // to what is behind its four 
 	return (uint64_t)distance + sizeof(far) + (uint64_t)(int64_t)far;
 }
 
-// Whether rdi has after the instruction what it had before it. All others are taken to change it.
+// Returns whether the instruction leaves rdi unchanged. Any instruction that is not listed is taken
+// to change it.
 static bool keeps_rdi(const struct sosc_insn *insn)
 {
 	bool in_rm = insn->has_modrm && insn->mod == 3 && insn->rm == RDI;
@@ -60,8 +63,9 @@ static bool keeps_rdi(const struct sosc_insn *insn)
 }
 
 /**
- * Where the function of @size bytes at @code first calls another one of its image directly, if it
- * passes its own first argument; else 0. It is followed to SOSC_CALL_WITHIN bytes.
+ * Return the address of the function that the function of @size bytes at @code first calls
+ * directly, if it lies in the same image and is called with the first argument unchanged. Otherwise
+ * return 0. Only the first SOSC_CALL_WITHIN bytes are searched.
  */
 uint64_t sosc_first_call(uint64_t code, uint64_t size, const struct sosc_loaded *image)
 {
@@ -88,8 +92,9 @@ uint64_t sosc_first_call(uint64_t code, uint64_t size, const struct sosc_loaded 
 }
 
 /**
- * Where the word is that the function at @code returns, if it does nothing else; else 0. It is at an
- * address of its own, or so far behind one that is.
+ * Return the address of the word that the function at @code returns, or 0 if the function does
+ * anything else. The word lies at a fixed address, or at a distance from a pointer that lies at a
+ * fixed address.
  */
 uint64_t sosc_returned_word(uint64_t code)
 {
@@ -114,8 +119,8 @@ uint64_t sosc_returned_word(uint64_t code)
 }
 
 /**
- * Have the function at @at begin with a jump to @to: SOSC_JUMP_SIZE bytes, of which the last ones
- * stay what they are. Nobody may be in them.
+ * Write a jump to @to at the start of the function at @at. SOSC_JUMP_SIZE bytes are written, of
+ * which the last ones keep their contents. No thread may be executing any of them.
  */
 bool sosc_write_jump(uint64_t at, uint64_t to)
 {

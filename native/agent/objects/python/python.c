@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way into CPython, and out of it. Up to 3.12 the function that announces references to
-// tracemalloc is replaced, later there is a tracer for them. All is put in place while the
-// interpreter's lock (the GIL) is held: by a pending call, or by a thread that takes it.
+// Starts and ends the counting of CPython's objects. Up to 3.12 the function that announces
+// references to tracemalloc is replaced. Later versions have a tracer for references. All hooks are
+// set while the interpreter's lock (the GIL) is held: in a pending call, or by a thread that takes
+// the lock.
 //
-// What is in place belongs to the interpreter's library, and what was made to the interpreter. Either
-// may end in a program that is only their host, and may be there once more later. The library tells of
-// the interpreter's end. The loader tells of the library's, but only while there is a session: so it
-// is looked for whenever somebody has an order.
+// The hooks belong to the interpreter's library, and Python objects that were made for them belong
+// to the interpreter. Both may end before the program does, if the program only embeds Python, and
+// both may come back later. The library reports the interpreter's end. The loader reports that the
+// library is unloaded, but only during a session. So the library is searched for again at each
+// order.
 
 #include "objects/python/python.h"
 #include "base/memory.h"
@@ -26,15 +28,15 @@ enum {
 struct sosc_python_api sosc_python;
 struct sosc_python sosc_python_layout;
 
-static struct sosc_loaded
-	interpreter; // a copy: sessions make their lists anew; .map NULL: none is known
+// a copy, since each session makes its lists anew; .map is NULL if none is known
+static struct sosc_loaded interpreter;
 static bool is_pending;
-static bool is_in_place; // something is, and has to be given back
-static uint64_t jump_at; // where a jump of ours stands, 0: nowhere
+static bool is_in_place; // some hook is set and has to be removed
+static uint64_t jump_at; // where the jump was written, 0 if there is none
 static uint8_t jump_before[SOSC_JUMP_SIZE], jump[SOSC_JUMP_SIZE];
-static void *at_exit_function; // the interpreter's own
-static bool has_run; // what soscope wants to be run
-static bool is_heard_last; // when it has taken itself apart
+static void *at_exit_function; // a Python object that belongs to the interpreter
+static bool has_run; // the source that soscope has given has been run
+static bool is_heard_last; // Py_AtExit will call taken_apart
 
 static struct { // PyMethodDef
 	const char *name;
@@ -45,7 +47,10 @@ static struct { // PyMethodDef
 
 // ---- names -----------------------------------------------------------------------
 
-/** Whether the interpreter has a function, or a variable, of that name. @to: where its address goes. */
+/**
+ * Return whether the interpreter has a function or a variable of this name. Its address is stored
+ * at @to.
+ */
 bool sosc_python_look_up(void *to, const char *name)
 {
 	uint64_t addr = sosc_function_of(&interpreter, name);
@@ -104,9 +109,9 @@ static bool look_up_of_version(void)
 
 // ---- references ------------------------------------------------------------------
 
-// 3.9 exports it. Later, _Py_NewReference calls it first, with the object. Optimisation of whole
-// programs may have moved its code into _Py_NewReference: what is called first is another function
-// then, with another argument, and nothing can stand in its place.
+// 3.9 exports the function. In later versions it is the first function that _Py_NewReference calls,
+// and gets the object. Link-time optimisation may have inlined it into _Py_NewReference. Then the
+// first call there is of another function with another argument, and no function can be replaced.
 static uint64_t announcement(void)
 {
 	uint64_t code = sosc_function_of(&interpreter, "_PyTraceMalloc_NewReference");
@@ -143,7 +148,9 @@ static bool hear_of_references(void)
 	return true;
 }
 
-/** Whether objects are announced to us still: another tool may have taken the tracer. */
+/**
+ * Return whether objects are still announced to the agent. Another tool may have taken the tracer.
+ */
 bool sosc_python_is_told(void)
 {
 	return !sosc_python.PyRefTracer_GetTracer || sosc_python_tracer_is_ours();
@@ -151,7 +158,8 @@ bool sosc_python_is_told(void)
 
 // ---- the end ---------------------------------------------------------------------
 
-// Calls a function of a module; what it returns is dropped. Whether it has returned anything.
+// Calls a function of a module and drops its result. Returns whether it has returned without an
+// exception.
 static bool call_in(const char *module_name, const char *name, void *argument)
 {
 	void *module = sosc_python.PyImport_ImportModule(module_name);
@@ -171,7 +179,7 @@ static bool call_in(const char *module_name, const char *name, void *argument)
 	return done;
 }
 
-// PyGC_Collect does nothing where the program has switched the collector off.
+// Calls gc.collect, since PyGC_Collect does nothing if the program has switched the collector off.
 static void collect_garbage(void)
 {
 	(void)call_in("gc", "collect", NULL);
@@ -185,8 +193,8 @@ static int hear_again(void *unused)
 	return 0;
 }
 
-// The program has ended of itself: its exit handlers have run, of which this was the first. Where
-// code still runs, that has called them.
+// The program ends by itself: its exit handlers have run, and this one, the first registered, is
+// called last. If Python code is still running, that code has called the exit handlers.
 static void *ended(void *self, void *arguments)
 {
 	const struct sosc_objects *plan = sosc_objects_plan();
@@ -211,8 +219,8 @@ static void *ended(void *self, void *arguments)
 	return sosc_python._Py_NoneStruct;
 }
 
-// All objects are gone, with the program that has counted its own, and what was registered with the
-// interpreter.
+// All objects have ended, together with the counting that the program has asked for, and with all
+// that was registered with the interpreter.
 static void forget_objects(void)
 {
 	at_exit_function = NULL;
@@ -223,8 +231,9 @@ static void forget_objects(void)
 	sosc_python_made_forget();
 }
 
-// The interpreter has taken itself apart. If nobody was told before it began to, its objects are not the
-// objects of the program's end any more. What is in place stays: its library may begin once more.
+// The interpreter has been finalized. If soscope was not asked before that began, the objects are
+// no longer those that lived at the program's end. The hooks stay: the library may be initialized
+// again.
 static void taken_apart(void)
 {
 	if (sosc_objects_count)
@@ -237,7 +246,7 @@ static bool hear_of_end(void)
 	if (!is_heard_last && !sosc_python.Py_AtExit(taken_apart))
 		is_heard_last = true;
 	if (!sosc_objects_plan())
-		return true; // the program itself counts, and says when it ends
+		return true; // the program itself counts, and calls the agent when it ends
 	at_exit.name = "soscope";
 	at_exit.function = ended;
 	at_exit.flags = METH_NOARGS;
@@ -256,9 +265,9 @@ static void forget_end(void)
 	at_exit_function = NULL;
 }
 
-// ---- what soscope wants to be run ----------------------------------------------
+// ---- Python source that soscope wants to be run ------------------------------------
 
-// What it makes is there before objects are counted.
+// Runs before objects are counted, so the objects that it makes are not counted.
 static void run_source(void)
 {
 	const struct sosc_objects *plan = sosc_objects_plan();
@@ -281,7 +290,7 @@ static void run_source(void)
 
 // ---- which interpreter -------------------------------------------------------------
 
-// The library is gone, with all that was in place: no word of it is looked at any more.
+// The library has been unloaded, with all hooks in it. None of its memory may be accessed any more.
 static void forget(void)
 {
 	interpreter.map = NULL;
@@ -301,16 +310,16 @@ static bool is_known(const struct sosc_loaded *image)
 	       interpreter.dynamic == image->dynamic && interpreter.symtab == image->symtab;
 }
 
-/** @image has the interpreter from now on. */
+/** From now on @image is the image that contains the interpreter. */
 void sosc_python_know(const struct sosc_loaded *image)
 {
-	// the same library at the same place may have been loaded anew
+	// the same library may have been unloaded and loaded again at the same address
 	if (interpreter.map && (!is_known(image) || !sosc_tracemalloc_is_in_place()))
 		forget();
 	interpreter = *image;
 }
 
-/** Whether the library that @map tells of has the interpreter that is known. */
+/** Return whether @map is the library that contains the known interpreter. */
 bool sosc_python_is_at(const struct link_map *map)
 {
 	return interpreter.map && interpreter.bias == map->l_addr &&
@@ -323,7 +332,7 @@ bool sosc_python_has(uint64_t addr)
 	return addr >= interpreter.start && addr < interpreter.end;
 }
 
-/** An image has gone. */
+/** An image has been unloaded. */
 void sosc_python_closed(const struct sosc_loaded *image)
 {
 	if (!is_known(image))
@@ -350,9 +359,9 @@ static bool find_interpreter(void)
 	return found;
 }
 
-// ---- in and out ------------------------------------------------------------------
+// ---- begin and end -----------------------------------------------------------------
 
-// Gives back all that was put in place; what others have put on top stays, with what it stands on.
+// Removes all hooks. If others have been set on top of a hook, it stays, with all that it needs.
 static void leave(void)
 {
 	sosc_objects_count = false;
@@ -377,7 +386,7 @@ static void refuse(enum sosc_objects_refusal why)
 
 static void begin_counting(bool with_older)
 {
-	leave(); // a child's, that has gone quiet
+	leave(); // hooks that a child has inherited, if its counting was stopped
 	sosc_side_clear();
 	if (!look_all_up() || !choose_layout() || !look_up_of_version())
 		return;
@@ -399,18 +408,21 @@ static void begin_counting(bool with_older)
 		sosc_objects_ready();
 }
 
-// What the interpreter allocates meanwhile is nothing that the program has asked for.
+// The interpreter's allocations during this are not the program's, so they are not recorded.
 static int begin(void *with_older)
 {
 	if (sosc_objects_count)
-		return 0; // since an earlier session
+		return 0; // counted since an earlier session
 	sosc_stack_visitor = sosc_thread_pointer();
 	begin_counting(with_older);
 	sosc_stack_visitor = 0;
 	return 0;
 }
 
-/** An interpreter's image makes a call; if it is ready, have it make a pending call of ours. */
+/**
+ * An image that contains an interpreter makes a call. If the interpreter is initialized, add a
+ * pending call that begins to count.
+ */
 void sosc_python_try(const struct sosc_loaded *image)
 {
 	if (__atomic_load_n(&is_pending, __ATOMIC_RELAXED) ||
@@ -419,7 +431,8 @@ void sosc_python_try(const struct sosc_loaded *image)
 	sosc_python_know(image);
 	if (!NEEDED(Py_IsInitialized) || !NEEDED(Py_AddPendingCall) ||
 	    !sosc_python.Py_IsInitialized() || sosc_python.Py_AddPendingCall(begin, NULL))
-		__atomic_store_n(&is_pending, false, __ATOMIC_RELEASE); // or too many wait
+		// or too many pending calls are waiting
+		__atomic_store_n(&is_pending, false, __ATOMIC_RELEASE);
 }
 
 // ---- orders ----------------------------------------------------------------------
@@ -446,7 +459,7 @@ static int carry_out(void *order)
 	return 0;
 }
 
-/** The program itself, which holds the interpreter's lock, has objects counted from now on. */
+/** Begin to count objects for the program itself, which holds the interpreter's lock. */
 bool sosc_python_begin(void)
 {
 	if (!interpreter.map)
@@ -456,7 +469,7 @@ bool sosc_python_begin(void)
 	return true;
 }
 
-/** It counts no more. */
+/** The program does not count any more. */
 void sosc_python_end(void)
 {
 	leave();
@@ -464,9 +477,9 @@ void sosc_python_end(void)
 }
 
 /**
- * Carry an order out, now or soon. A thread that waits has given the interpreter's lock away as a
- * rule, and can take it; another one may be in the middle of the interpreter's own work. Whether
- * there is an interpreter.
+ * Carry out an order, now or soon. A thread that waits for soscope has usually released the
+ * interpreter's lock and can take it. Any other thread may be in the middle of the interpreter's
+ * own work, so it adds a pending call. Return whether there is an interpreter.
  */
 bool sosc_python_order(const struct sosc_objects_call *call)
 {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * CPython: hear of each object that it makes, and of each block that it frees.
- */
+/** CPython: observe each object that it makes and each block that it frees. */
 #ifndef SOSC_PYTHON_H
 #define SOSC_PYTHON_H
 
@@ -20,7 +18,8 @@ struct sosc_allocator { // PyMemAllocatorEx (cpython/pymem.h)
 
 enum { SOSC_JUMP_SIZE = 16 }; // bytes that sosc_write_jump writes
 
-enum { SOSC_PYTHON_HEAD = 16 }; // bytes of the collector's in front of an object (PyGC_Head)
+// bytes of the garbage collector's header in front of an object (PyGC_Head)
+enum { SOSC_PYTHON_HEAD = 16 };
 
 enum { PYMEM_DOMAIN_RAW, PYMEM_DOMAIN_MEM, PYMEM_DOMAIN_OBJ, PYMEM_DOMAINS };
 
@@ -28,7 +27,7 @@ typedef void *sosc_c_function(void *self, void *arguments);
 typedef int sosc_tracer(void *object, int event, void *data);
 typedef void *sosc_fast_function(void *self, void *const *arguments, int64_t count);
 
-// The C API, by the names that CPython has for its functions.
+// Functions of the C API, under CPython's own names.
 struct sosc_python_api {
 	int (*Py_IsInitialized)(void);
 	int (*Py_AtExit)(void (*function)(void));
@@ -51,14 +50,14 @@ struct sosc_python_api {
 	void *PyCode_Type;
 	void *PyCFunction_Type;
 	void *PyList_Type;
-	// of a process that runs already
+	// for a process that runs already
 	int (*PyGILState_Ensure)(void);
 	int (*PyGILState_Check)(void);
 	void (*PyGILState_Release)(int state);
-	// of a program that soscope has started
+	// for a program that soscope has started
 	void *(*PyRun_String)(const char *text, int start, void *globals, void *locals);
 	void *(*PyDict_New)(void);
-	// to tell which objects refer to which
+	// for the references between objects
 	int (*PyObject_GC_IsTracked)(void *object);
 	void *(*PyImport_GetModuleDict)(void);
 	void *(*PyThreadState_GetInterpreter)(void *state);
@@ -66,7 +65,7 @@ struct sosc_python_api {
 	void *(*PyThreadState_Next)(void *state);
 	void *PyTuple_Type;
 	void *PyDict_Type;
-	// of some versions alone
+	// only in some versions
 	void *(*thread_state)(void);
 	int (*PyRefTracer_SetTracer)(sosc_tracer *tracer, void *data);
 	sosc_tracer *(*PyRefTracer_GetTracer)(void **data);

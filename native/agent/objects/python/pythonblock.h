@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * What an object of CPython's says of its block, and of what it has been through.
- */
+/** What an object of CPython tells about its block and its past. */
 #ifndef SOSC_PYTHONBLOCK_H
 #define SOSC_PYTHONBLOCK_H
 
@@ -25,7 +23,7 @@ static inline uint64_t sosc_word(uint64_t addr)
 	return *(const uint64_t *)addr;
 }
 
-/** How many times 16 bytes stand in front of an object in its block. */
+/** Return the number of 16-byte units in front of an object in its block. */
 static inline uint32_t sosc_python_shift_of(uint64_t object)
 {
 	uint32_t flags = (uint32_t)sosc_word(sosc_word(object + SOSC_TYPE) + SOSC_TYPE_FLAGS);
@@ -39,15 +37,15 @@ static inline uint64_t sosc_python_block(uint64_t object, uint32_t shift)
 	return object - (uint64_t)shift * SOSC_PYTHON_HEAD;
 }
 
-/** Up to 3.12, where an object is announced: whether it is one that its finalizer has resurrected. */
+/** Up to 3.12, when an object is announced: return whether its finalizer has resurrected it. */
 static inline bool sosc_python_is_referenced(uint64_t object)
 {
 	return *(const uint32_t *)object;
 }
 
 /**
- * Later, the same. An object that has an entry is announced again when a free list gives it away, and
- * when its finalizer has resurrected it. No class that a program makes has a free list.
+ * The same from 3.13 on. An object that has an entry is announced again if it comes from a free
+ * list, and if its finalizer has resurrected it. Classes that a program defines have no free list.
  */
 static inline bool sosc_python_has_finalizer(uint64_t object)
 {

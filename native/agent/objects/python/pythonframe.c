@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which line of Python makes an object: read from the interpreter's own frame (cpython.h).
+// The line of Python code that makes an object, read from the interpreter's own frame (cpython.h).
 
 #include "objects/python/python.h"
 #include "objects/python/pythonrecent.h"
@@ -33,7 +33,7 @@ static uint32_t make(const struct sosc_python *at, const struct sosc_origin *ori
 	return sosc_origin_make(origin, &texts, epoch);
 }
 
-// @place: knows the epoch; NULL: nobody is told of code that is made.
+// @place->what is the epoch. If @place is NULL, the agent is not told of new code objects.
 static uint32_t look_up(const struct sosc_python *at, uint64_t code, uint64_t instr, uint32_t size,
 			const struct sosc_recent *place)
 {
@@ -46,15 +46,16 @@ static uint32_t look_up(const struct sosc_python *at, uint64_t code, uint64_t in
 	return number ? number : make(at, &origin, epoch);
 }
 
-/** Whether the thread that holds the GIL runs any code of Python. */
+/** Return whether the thread that holds the GIL is running any Python code. */
 bool sosc_python_runs(void)
 {
 	return frame_of(&sosc_python_layout) != 0;
 }
 
 /**
- * Where the thread that holds the GIL makes an object: a number of an origin. @size: see struct
- * sosc_origin. @place: where the same is told of the next one like it, if it can be; or NULL.
+ * Return the number of the origin for an object that the thread that holds the GIL is making.
+ * @size: see struct sosc_origin. @place: entry to fill for the next object of this kind, or NULL if
+ * there can be none.
  */
 uint32_t sosc_python_origin(uint32_t size, struct sosc_recent *place)
 {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A list of all objects of CPython's, for a process of its own: those that the collector knows,
-// those that were made since objects are counted, and what they refer to, of whatever age.
+// A list of all objects of CPython, made for a separate process: all that the garbage collector
+// tracks, all that were made since objects are counted, and all that these refer to, however old.
 //
-// Garbage is told as the collector tells it, but nothing is collected, as finalizers are code of
-// the program's: an object has references from outside where it counts more of them than others
-// make; whatever cannot be reached from one of those is garbage.
+// Garbage is found by the collector's own method, but nothing is collected, since finalizers are
+// code of the program. An object is referenced from outside if its reference count is higher than
+// the number of references from other objects. An object that cannot be reached from such an object
+// is garbage.
 
 #include "base/sys.h"
 #include "call/handler.h"
@@ -13,24 +14,24 @@
 
 enum {
 	TYPE = 8, // ob_type
-	LIST_SIZE = 16, // of a list: how many, and where
+	LIST_SIZE = 16, // of a list: offset of its length, and of the pointer to its items
 	LIST_ITEMS = 24,
-	TYPE_FLAGS = 168, // the same in all versions
+	TYPE_FLAGS = 168, // offsets and flags that are the same in all versions
 	TYPE_TRAVERSE = 184,
 	TYPE_IS_GC = 328,
 	TYPE_HEAP = 1 << 9,
 	TYPE_HAS_GC = 1 << 14,
 	TYPE_BUILTIN = 1 << 25 | 1 << 26 | 1 << 29, // lists, tuples, dicts
 	ROOM_FIRST = 1 << 20, // objects
-	SIGNALS_SIZE = 8, // bytes of a set of signals
+	SIGNALS_SIZE = 8, // bytes of a signal set
 };
 
-// Words of the table of marks.
+// Bits of the words in the table of marks.
 enum {
 	LISTED = 1u << 31,
-	ASKED = 1 << 30, // it is one whose references are counted
+	ASKED = 1 << 30, // its references are counted
 	COUNT = (1 << 30) - 1,
-	COUNT_MAX = 1 << 29, // and more: it is immortal
+	COUNT_MAX = 1 << 29, // or more: the object is immortal
 };
 
 typedef int visitor(void *object, void *argument);
@@ -39,7 +40,8 @@ typedef int traversal(void *object, visitor *visit, void *argument);
 typedef void *callable(void *function, ...);
 typedef void ask(uint64_t object);
 
-static uint32_t **marks[SOSC_SIDE_TOPS]; // as the side table, but of the objects themselves
+// has the form of the side table, but is indexed by the address of the object itself
+static uint32_t **marks[SOSC_SIDE_TOPS];
 static struct sosc_program_object *list;
 static uint64_t room, count, lost;
 static ask *each_asked;
@@ -57,7 +59,7 @@ static void *map(uint64_t size)
 	return sosc_mmap_failed(made) ? NULL : made;
 }
 
-// The mark of an object, NULL: there is no memory for it.
+// Returns the mark of an object, or NULL if there is no memory for it.
 static uint32_t *mark_of(uint64_t object)
 {
 	uint64_t top = object >> 34, leaf = object >> 20 & (SOSC_SIDE_LEAVES - 1);
@@ -73,14 +75,15 @@ static uint32_t *mark_of(uint64_t object)
 	return marks[top][leaf] ? &marks[top][leaf][object >> 4 & (SOSC_SIDE_WORDS - 1)] : NULL;
 }
 
-// ---- what an object is -----------------------------------------------------------
+// ---- kinds of objects ------------------------------------------------------------
 
 static uint64_t flags_of(uint64_t object)
 {
 	return word_at(word_at(object + TYPE) + TYPE_FLAGS);
 }
 
-// Static types are of a type whose objects have a head of the collector's, and have none.
+// The type of static types has the flag for objects with a collector's header, but static types
+// have none.
 static bool has_gc(uint64_t object)
 {
 	inquiry *is_gc = (inquiry *)word_at(word_at(object + TYPE) + TYPE_IS_GC);
@@ -88,8 +91,8 @@ static bool has_gc(uint64_t object)
 	return flags_of(object) & TYPE_HAS_GC && (!is_gc || is_gc((void *)object));
 }
 
-// Whether its traverse function can be called, though nothing refers to it: an extension may not
-// be done with making it.
+// Returns whether the object's traverse function can be called although nothing may refer to the
+// object. It could still be under construction by an extension.
 static bool is_whole(uint64_t object)
 {
 	bool is_builtin = !(word_at(word_at(object + TYPE) + TYPE_FLAGS) & TYPE_HEAP) &&
@@ -150,7 +153,7 @@ static int visit_to_add(void *object, void *unused)
 	return 0;
 }
 
-// What those refer to that are in the list.
+// Adds the objects that objects of the list refer to, from index @from on.
 static void add_referred(uint64_t from)
 {
 	for (uint64_t i = from; i < count; i++) {
@@ -185,7 +188,7 @@ static int visit_to_count(void *object, void *unused)
 
 static void count_listed(uint64_t object)
 {
-	count_references(object, 1); // by the list
+	count_references(object, 1); // the list itself holds one reference
 }
 
 static void count_known(uint64_t object)
@@ -209,18 +212,19 @@ static void add_asked(uint64_t object)
 		add(object, false);
 }
 
-// ---- which there are -------------------------------------------------------------
+// ---- which objects exist ---------------------------------------------------------
 
-// An extension may have taken an object's memory away, and something else may be there. Nobody would
-// have noted that so: it is of no type, or begins elsewhere in its block.
+// An extension may have freed an object's memory unnoticed, and the memory may hold something else
+// now. The agent would not have noted that in this form: it has no valid type, or begins at another
+// offset in its block.
 static bool is_itself(uint64_t object, uint32_t word, uint64_t type)
 {
 	return sosc_python_is_type(type) &&
 	       sosc_python_shift(object) == (word >> SOSC_SIDE_SHIFT & 3);
 }
 
-// Those that are older were found by what the collector knows, as we find them; and words do not
-// say where in its 16 bytes a static one begins.
+// Skips older objects: they were found through what the collector tracks, which is done here as
+// well. Besides, the word of a static object does not tell where in its 16 bytes the object begins.
 static void ask_known(uint64_t block, uint32_t *word, void *unused)
 {
 	uint64_t object = sosc_python_object(block, *word), head[2];
@@ -266,7 +270,7 @@ static uint32_t word_of(uint64_t object)
 	return word ? *word : 0;
 }
 
-// With their origins; without those that are older, where they are not asked for.
+// Adds the origins. Leaves out older objects if they are not asked for.
 static uint64_t choose(bool is_all, bool counted)
 {
 	uint64_t chosen = 0;
@@ -282,8 +286,8 @@ static uint64_t choose(bool is_all, bool counted)
 }
 
 /**
- * Make a list of objects, which all have a reference more from now on; @counted: whether those are
- * known that were made.
+ * Make a list of objects, and give each of them one more reference. @counted: objects are counted,
+ * so the objects that were made are known.
  */
 void sosc_python_heap(const struct sosc_program *program, struct sosc_program_dump *dump,
 		      bool counted)
@@ -318,12 +322,12 @@ void sosc_python_heap(const struct sosc_program *program, struct sosc_program_du
 
 // ---- the child --------------------------------------------------------------------
 //
-// In which the objects are written out, while the program goes on.
-// It is no child that the program hears of: a process in between forks it (sosc_fork_apart).
+// The child writes the objects out while the program goes on. The program does not notice this
+// child, as a process in between forks it (sosc_fork_apart).
 //
-// The list of objects is made before the interpreter gets to know that it is a child's: it ends the
-// other threads' states then. All objects that there are have one reference more, so nothing of the
-// program's is ended by that, and none of its finalizers runs.
+// The list of objects is made before PyOS_AfterFork_Child is called, as that ends the states of the
+// other threads. Each object has one reference more, so this frees no object of the program, and
+// none of the program's finalizers runs.
 
 static void in_child(struct sosc_program *program, struct sosc_program_dump *dump)
 {
@@ -331,7 +335,7 @@ static void in_child(struct sosc_program *program, struct sosc_program_dump *dum
 	bool counted = sosc_objects_count;
 
 	dump->between = dump->child = 0;
-	sosc_objects_count = false; // what the child makes itself is no object of the program's
+	sosc_objects_count = false; // objects that the child makes are not the program's
 	(void)call((void *)dump->disable, NULL);
 	sosc_python_heap(program, dump, counted);
 	program->origins = sosc_objects_tally.origins;
@@ -339,7 +343,7 @@ static void in_child(struct sosc_program *program, struct sosc_program_dump *dum
 	((void (*)(void))dump->after_child)();
 }
 
-/** Fork a child that has a list of objects, and says nothing to anybody: signals are blocked. */
+/** Fork a child that has a list of objects and that nobody notices: all its signals are blocked. */
 void sosc_python_child(struct sosc_program *program)
 {
 	struct sosc_program_dump *dump = (struct sosc_program_dump *)program->dump;

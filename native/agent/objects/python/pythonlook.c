@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A look at the objects of CPython from inside, for the program itself: rows of those that are
-// alive and were made since it has begun. The interpreter's lock is held all the while.
+// Reads the objects of CPython from inside the process, for the program itself: makes rows of all
+// live objects that were made since the program began to count. The interpreter's lock is held all
+// the time.
 
 #include "base/memory.h"
 #include "base/sys.h"
@@ -9,12 +10,14 @@
 
 enum {
 	TYPE = 8, // ob_type
-	TYPE_SIZE = 336, // what is read of a type, in all versions
+	TYPE_SIZE = 336, // bytes that are read of a type, in all versions
 	ROWS_FIRST = 1 << 12, // powers of two
 	ROWS_MAX = 1 << 20,
 	ROWS_TRIED = 256,
 	TYPES_BITS = 8,
-	MINOR_WITH_CHAIN = 13, // from here on a free list has its next object where the count was
+	// from this version on, an object on a free list has a pointer to the next one in place of
+	// its reference count
+	MINOR_WITH_CHAIN = 13,
 	CHAINED = 1 << 20,
 };
 
@@ -24,10 +27,10 @@ static struct sosc_program_row *rows;
 static uint32_t row_room, row_count;
 static uint32_t thread;
 
-static uint64_t types[1 << TYPES_BITS]; // some that are there
+static uint64_t types[1 << TYPES_BITS]; // addresses that are known to be types
 
-// The page that was read last. An extension may have taken the memory of an object away that we
-// were not told the end of.
+// The page that was read last. Pages are read by a system call, as an extension may have unmapped
+// the memory of an object whose end was not announced.
 static struct {
 	uint64_t at, size;
 	uint8_t bytes[SOSC_PAGE];
@@ -54,7 +57,10 @@ static bool counts(uint64_t count, uint32_t word)
 	return (uint32_t)count && !(is_dying && count >= CHAINED);
 }
 
-/** Before objects are looked at: this thread is to read what may not be there. */
+/**
+ * Call before objects are read: this thread is the one whose memory is read, since some addresses
+ * may be unmapped.
+ */
 void sosc_python_look_anew(void)
 {
 	thread = (uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0);
@@ -62,13 +68,16 @@ void sosc_python_look_anew(void)
 	memset(types, 0, sizeof(types));
 }
 
-/** Whether the object is alive whose block has the word @word; its count and type: *head. */
+/**
+ * Return whether the object whose block has the word @word is alive. @head becomes its reference
+ * count and its type.
+ */
 bool sosc_python_is_alive(uint64_t object, uint32_t word, uint64_t head[2])
 {
 	return read_head(object, head) && counts(head[0], word);
 }
 
-/** The object in a block. */
+/** Return the address of the object in a block. */
 uint64_t sosc_python_object(uint64_t block, uint32_t word)
 {
 	return block + (word >> SOSC_SIDE_SHIFT & 3) * SOSC_PYTHON_HEAD;
@@ -85,7 +94,7 @@ static bool read_type(uint64_t addr)
 	       flags & TYPE_SUBCLASS;
 }
 
-/** Whether there is a type; types stay during a look. */
+/** Return whether there is a type at @addr. Types are not freed during a look. */
 bool sosc_python_is_type(uint64_t addr)
 {
 	uint64_t *last = &types[(addr >> 4) * 0x9e3779b97f4a7c15 >> (64 - TYPES_BITS)];
@@ -146,7 +155,8 @@ static void add(uint64_t block, uint32_t *word, void *data)
 		program->lost++;
 }
 
-// Rows that are in use, one behind the other; their types stay until the program has named them.
+// Moves the rows that are in use to the start of the array. Each of their types gets a reference,
+// so that it lives until the program has read its name.
 static uint32_t gather(void)
 {
 	uint32_t used = 0;
@@ -171,7 +181,7 @@ static void walk(struct sosc_program *program)
 	sosc_side_each(add, program);
 }
 
-/** Have rows made of all objects that are alive. */
+/** Make rows of all objects that are alive. */
 void sosc_python_look(struct sosc_program *program)
 {
 	if (!rows) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What CPython has made since the program asks for that, by origin and type, whether it is alive or
-// not. All of it happens with the interpreter's lock held. A type that has a row has a reference, so
-// that its address stays its own.
+// Counts all objects that CPython has made since the program asked for that, by origin and type,
+// whether they are alive or not. All of this happens with the interpreter's lock held. The rows
+// hold a reference to their types, so that no other type can get the same address.
 
 #include "base/sys.h"
 #include "objects/python/python.h"
@@ -13,7 +13,7 @@ enum {
 };
 
 static struct sosc_program_row *rows, *recent;
-static uint32_t *places; // by hash: number of a row + 1
+static uint32_t *places; // hash table of row numbers + 1
 static uint32_t row_count;
 static uint64_t lost;
 
@@ -25,7 +25,7 @@ static void *map(uint64_t size)
 	return sosc_mmap_failed(made) ? NULL : made;
 }
 
-/** Begin with nothing; whether there is memory for rows. */
+/** Begin with empty rows. Return whether there is memory for them. */
 bool sosc_python_made_begin(void)
 {
 	if (!rows)
@@ -33,11 +33,11 @@ bool sosc_python_made_begin(void)
 	if (!places)
 		places = map(sizeof(*places) * PLACES);
 	lost = 0;
-	sosc_recent_forget(); // such objects are told of by no way that is short
+	sosc_recent_forget(); // the fast path does not count these objects
 	return rows && places;
 }
 
-/** The types are gone, with their interpreter. */
+/** The types have ended together with their interpreter. */
 void sosc_python_made_forget(void)
 {
 	if (row_count)
@@ -46,7 +46,7 @@ void sosc_python_made_forget(void)
 	row_count = 0;
 }
 
-/** Nobody asks any more: types may go. */
+/** The program does not ask any more: release the types. */
 void sosc_python_made_end(void)
 {
 	uint32_t count = row_count;
@@ -88,7 +88,7 @@ void sosc_python_made(uint64_t type, uint32_t origin)
 		lost++;
 }
 
-/** Tell the program. */
+/** Give the rows to the program. */
 void sosc_python_made_look(struct sosc_program *program)
 {
 	program->rows = (uint64_t)rows;

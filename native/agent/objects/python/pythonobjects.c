@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What CPython tells us: where it announces a new reference an object begins, where its allocator
-// of objects frees a block one ends. All of it is told by the thread that holds the interpreter's
-// lock (the GIL).
+// What CPython reports: an object begins when CPython announces a new reference, and ends when its
+// allocator of objects frees the block. All of it is reported by the thread that holds the
+// interpreter's lock (the GIL).
 
 #include "objects/common/picks.h"
 #include "objects/python/pythonblock.h"
@@ -9,21 +9,21 @@
 #include "objects/python/pythonrecent.h"
 
 enum {
-	TYPE_OF_TYPES = 31, // Py_TPFLAGS_TYPE_SUBCLASS: a bit's number
-	TEST_SIZE = 300, // bytes of an object that lies on no free list
+	TYPE_OF_TYPES = 31, // number of the bit Py_TPFLAGS_TYPE_SUBCLASS
+	TEST_SIZE = 300, // bytes of an object that no free list keeps
 };
 
-static struct sosc_allocator allocator; // what there was before
+static struct sosc_allocator allocator; // the allocator that was set before
 static sosc_tracer *former, *ours;
 static void *former_data;
 
-/** How many times 16 bytes stand in front of an object in its block. */
+/** Return the number of 16-byte units in front of an object in its block. */
 uint32_t sosc_python_shift(uint64_t object)
 {
 	return sosc_python_shift_of(object);
 }
 
-/** Whether an object is of this type itself. */
+/** Return whether an object is of exactly this type. */
 bool sosc_python_is_a(const void *object, const void *type)
 {
 	return sosc_word((uint64_t)object + SOSC_TYPE) == (uint64_t)type;
@@ -51,7 +51,7 @@ static __attribute__((noinline)) void made(uint64_t object, uint64_t block, uint
 	}
 }
 
-// What made() does, where that is short. Whether it is.
+// The fast path of made(). Returns false if it cannot be taken.
 static inline __attribute__((always_inline)) bool made_soon(uint64_t object, uint64_t where,
 							    bool has_pointers, bool is_shared,
 							    bool (*has_risen)(uint64_t))
@@ -73,8 +73,8 @@ static inline __attribute__((always_inline)) bool made_soon(uint64_t object, uin
 // ---- announcements -------------------------------------------------------------------
 
 /**
- * Stand in the place of _PyTraceMalloc_NewReference. An object that counts references already is one
- * that its finalizer has resurrected: its origin is what it was.
+ * Replaces _PyTraceMalloc_NewReference. An object that already has references was resurrected by
+ * its finalizer, and keeps its origin.
  */
 __attribute__((noinline)) int sosc_python_referenced(uint64_t object)
 {
@@ -87,7 +87,7 @@ __attribute__((noinline)) int sosc_python_referenced(uint64_t object)
 	return 0;
 }
 
-// Up to 3.11, interpreters have one GIL.
+// Up to 3.11 all interpreters share one GIL.
 static int referenced_by_offset(uint64_t object)
 {
 	if (sosc_objects_count &&
@@ -115,7 +115,7 @@ static int referenced_by_asking(uint64_t object)
 	return sosc_python_referenced(object);
 }
 
-// Nobody asks where: all that a word says hangs on the object's type.
+// If nobody asks where objects are made, the word depends only on the object's type.
 static inline __attribute__((always_inline)) bool typed_soon(uint64_t object,
 							     bool (*has_risen)(uint64_t))
 {
@@ -136,7 +136,7 @@ static int referenced_anywhere(uint64_t object)
 	return sosc_python_referenced(object);
 }
 
-/** The function that stands in the place of _PyTraceMalloc_NewReference. */
+/** Return the address of the function that replaces _PyTraceMalloc_NewReference. */
 uint64_t sosc_python_announced(void)
 {
 	bool is_known = sosc_recent_ways.state, has_pointers = sosc_recent_ways.has_pointers;
@@ -181,7 +181,7 @@ static __attribute__((noinline)) int traced_destroyed(uint64_t object)
 	return 0;
 }
 
-/** Stand in the place of a PyRefTracer. */
+/** The agent's PyRefTracer. */
 int sosc_python_traced(void *object, int event, void *data)
 {
 	(void)data;
@@ -213,7 +213,9 @@ static int traced_before(void *object, int event, void *data)
 	return former(object, event, former_data);
 }
 
-/** Have the interpreter tell us of references, and us whoever was told before; or those alone. */
+/**
+ * Set the agent's tracer, which calls the tracer that was set before, or restore the former one.
+ */
 void sosc_python_tracer(bool is_ours)
 {
 	if (is_ours) {
@@ -225,7 +227,10 @@ void sosc_python_tracer(bool is_ours)
 	}
 }
 
-/** The interpreter's library is gone, and whoever was told before with it, perhaps. */
+/**
+ * The interpreter's library has been unloaded, and perhaps the library of the former tracer with
+ * it.
+ */
 void sosc_python_forget_tracer(void)
 {
 	ours = former = NULL;
@@ -240,7 +245,7 @@ bool sosc_python_tracer_is_ours(void)
 
 // ---- blocks ----------------------------------------------------------------------
 
-/** The allocator of objects is to free a block. */
+/** Called in place of the free function of the allocator of objects. */
 __attribute__((noinline)) void sosc_python_freed(void *ctx, void *block)
 {
 	uint32_t *word = sosc_side_at((uint64_t)block);
@@ -275,7 +280,7 @@ static void freed(void *ctx, void *block)
 	allocator.free(ctx, block);
 }
 
-// As freed(): most blocks have no mark.
+// The same as freed(), but most blocks have no mark.
 static void freed_pick(void *ctx, void *block)
 {
 	if (sosc_picks_may_be((uint64_t)block))
@@ -284,7 +289,7 @@ static void freed_pick(void *ctx, void *block)
 		allocator.free(ctx, block);
 }
 
-// The object that is made of the new block announces itself; if there is none, the old one stays.
+// An object made in the new block announces itself. If there is no new block, the old object stays.
 static void *resized(void *ctx, void *block, size_t size)
 {
 	uint32_t *word = sosc_objects_count ? sosc_side_at((uint64_t)block) : NULL;
@@ -307,9 +312,10 @@ static void *resized(void *ctx, void *block, size_t size)
 	return made;
 }
 
-// ---- in and out ------------------------------------------------------------------
+// ---- begin and end -----------------------------------------------------------------
 
-// Whether we are asked when @now frees a block: others may have put theirs on top of ours.
+// Returns whether the agent's function is called when the allocator @now frees a block: others may
+// have set their allocator on top of it.
 static bool reaches_us(const struct sosc_allocator *now)
 {
 	struct sosc_objects_tally before = sosc_objects_tally;
@@ -323,14 +329,17 @@ static bool reaches_us(const struct sosc_allocator *now)
 	if (block)
 		now->free(now->ctx, block);
 	sosc_objects_count = counted;
-	was_heard = !word || !*word; // without a word ours must not go on top
+	// without a word it is unknown, so the agent's allocator must not be set on top
+	was_heard = !word || !*word;
 	if (word)
 		*word = 0;
 	sosc_objects_tally = before;
 	return was_heard;
 }
 
-/** Have blocks of objects freed by us, or as they were before. Whether that is so now. */
+/**
+ * Set the agent's allocator of objects, or restore the one before. Return whether that was done.
+ */
 bool sosc_python_allocator(bool is_ours)
 {
 	struct sosc_allocator now;
@@ -353,7 +362,7 @@ bool sosc_python_allocator(bool is_ours)
 	return now.free == freed || now.free == freed_pick;
 }
 
-// ---- trying it -------------------------------------------------------------------
+// ---- test ------------------------------------------------------------------------
 
 static bool is_known(const void *object)
 {
@@ -363,7 +372,10 @@ static bool is_known(const void *object)
 	return word && *word & SOSC_SIDE_USED && !(*word & SOSC_SIDE_DYING);
 }
 
-/** Whether objects of known ends are seen: one that is freed, one that a free list keeps. */
+/**
+ * Test the hooks with objects whose ends are known: one that is freed, and one that a free list
+ * keeps. Return whether both were noticed.
+ */
 bool sosc_python_counts_right(void)
 {
 	void *list = sosc_python.PyList_New(0), *again;

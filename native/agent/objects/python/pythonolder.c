@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects that are older than our coming: those that the collector knows, and what they refer to.
-// They get no origin. An object that it does not know, and that no other one refers to by its
-// traverse function, stays unseen.
+// Objects that are older than the agent's hooks: those that the garbage collector tracks, and what
+// these refer to. They get no origin. An object that the collector does not track, and that no
+// traverse function of another object visits, is not found.
 
 #include "objects/python/python.h"
 #include "vm/origin.h"
 
 enum {
 	TYPE = 8, // ob_type
-	LIST_SIZE = 16, // of a list: how many, and where
+	LIST_SIZE = 16, // of a list: offset of its length, and of the pointer to its items
 	LIST_ITEMS = 24,
 	TYPE_TRAVERSE = 184, // tp_traverse and tp_is_gc: the same in all versions
 	TYPE_IS_GC = 328,
@@ -30,7 +30,8 @@ static bool may_have_gc(uint64_t object)
 	return word_at(word_at(object + TYPE) + sosc_python_layout.type_flags) & TYPE_HAS_GC;
 }
 
-// Static types are of a type whose objects have a head of the collector's, and have none.
+// The type of static types has the flag for objects with a collector's header, but static types
+// have none.
 static bool has_gc(uint64_t object)
 {
 	inquiry *ask = (inquiry *)word_at(word_at(object + TYPE) + TYPE_IS_GC);
@@ -38,7 +39,7 @@ static bool has_gc(uint64_t object)
 	return may_have_gc(object) && (!ask || ask((void *)object));
 }
 
-// Whether it was not known yet.
+// Returns false if the object was known already, or if there is no memory for its word.
 static bool mark(uint64_t object)
 {
 	uint32_t shift = sosc_python_shift(object);
@@ -61,8 +62,8 @@ static void visit_all(uint64_t object, uint64_t depth)
 		(void)traverse((void *)object, visit, (void *)depth);
 }
 
-// One that has a traverse function, and that the collector does not know, holds only others that
-// have none, or such as itself.
+// A static type has a traverse function, but the collector does not track it. It only holds objects
+// that have no traverse function, and other static types.
 static int visit(void *object, void *depth)
 {
 	bool is_static = object && may_have_gc((uint64_t)object) && !has_gc((uint64_t)object);
@@ -72,7 +73,7 @@ static int visit(void *object, void *depth)
 	return 0;
 }
 
-/** Take note of all objects that there are; the interpreter's lock is held. */
+/** Note all objects that exist. The caller holds the interpreter's lock. */
 bool sosc_python_mark_older(void)
 {
 	void *module = sosc_python.PyImport_ImportModule("gc");

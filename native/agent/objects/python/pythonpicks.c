@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects of CPython's that are chosen by chance: nearly all that are announced are not, and the way
-// to that has no call, saves no register and asks two things alone. All else is asked where there is
-// a mark, and there is one everywhere while nothing is chosen.
+// Sampling of CPython's objects. Nearly all objects that are announced are not chosen. The path for
+// these makes no call, saves no register and has only two tests. Everything else is tested only if
+// there is a mark. While nothing is being chosen, there is a mark everywhere.
 //
-// An object's size is that of its type: how much more there is of it, it says after it has announced
-// itself. Where the allocator has been asked for a large block in front of it, that is its own.
+// The size of an object is the basic size of its type: how much larger it is, it tells only after
+// it has been announced. If the allocator was asked for a large block before, the size of the block
+// is taken.
 
 #include "objects/python/pythonpicks.h"
 #include "objects/common/picks.h"
 #include "objects/python/pythonblock.h"
 #include "vm/origin.h"
 
-enum { SIZE_MAX_KEPT = 1 << 30 }; // bytes: an object with more has a chosen one anyway
+enum { SIZE_MAX_KEPT = 1 << 30 }; // bytes: a larger object has a chosen byte anyway
 
-static struct sosc_allocator raw; // what there was before
+static struct sosc_allocator raw; // the allocator that was set before
 
 static __attribute__((noinline)) int pick(uint64_t object, uint64_t bytes)
 {
@@ -53,7 +54,7 @@ static bool goes_on(uint64_t object, bool (*has_risen)(uint64_t))
 		*word &= ~(uint32_t)SOSC_SIDE_DYING;
 		return true;
 	}
-	sosc_picks_gone(block, word); // whatever object was there before has ended
+	sosc_picks_gone(block, word); // the former object in this block has ended
 	return false;
 }
 
@@ -74,7 +75,7 @@ static __attribute__((noinline)) int referenced_specially(uint64_t object)
 	return sosc_objects_count ? begins(object, sosc_python_is_referenced) : 0;
 }
 
-/** As sosc_python_referenced. */
+/** The same as sosc_python_referenced, with sampling. */
 int sosc_python_referenced_pick(uint64_t object)
 {
 	return is_special(object) ? referenced_specially(object) :
@@ -97,7 +98,7 @@ static __attribute__((noinline)) int traced_specially(uint64_t object, int event
 	return 0;
 }
 
-/** As sosc_python_traced. */
+/** The same as sosc_python_traced, with sampling. */
 int sosc_python_traced_pick(void *object, int event, void *data)
 {
 	(void)data;
@@ -110,8 +111,9 @@ int sosc_python_traced_pick(void *object, int event, void *data)
 
 // ---- large blocks --------------------------------------------------------------------
 
-// The allocator of objects has the one of raw memory give it those. Other threads may ask that, too,
-// without the interpreter's lock: then an object is chosen by another size than its own, and says so.
+// The allocator of objects gets large blocks from the raw allocator. Other threads may call that
+// without the interpreter's lock, too. Then an object is chosen by the size of their block instead
+// of its own. Its origin has the same size, so its weight is still right.
 static void *raw_allocated(void *ctx, size_t size)
 {
 	if (size > PICKS_FEW)
@@ -135,7 +137,9 @@ static void *raw_resized(void *ctx, void *block, size_t size)
 	return raw.realloc(ctx, block, size);
 }
 
-/** Have the sizes of large blocks told to us, or all as it was before. */
+/**
+ * Set the agent's raw allocator, which notes the sizes of large blocks, or restore the one before.
+ */
 void sosc_python_hear_of_large(bool is_ours)
 {
 	struct sosc_allocator now;

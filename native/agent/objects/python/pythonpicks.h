@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Objects of CPython's that are chosen by chance.
- */
+/** Sampling of CPython's objects. */
 #ifndef SOSC_PYTHONPICKS_H
 #define SOSC_PYTHONPICKS_H
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was told of an object is true of the next one of its type that the same instruction makes, as
-// long as there is no other code object, and no other type, where those were. Where there is one, it
-// has been made, and we have heard of that. Only the file of a code object may change in its place.
+// An entry keeps the word that an object got. The next object of the same type that the same
+// instruction makes gets the same word, as long as the code object and the type at these addresses
+// are still the same. If there are others, they have been made since, and the agent has been told.
+// Only the file of a code object may be changed without that.
 
 #include "objects/python/pythonrecent.h"
 #include "vm/origin.h"
@@ -10,14 +11,15 @@ struct sosc_recent sosc_recent[SOSC_RECENT];
 struct sosc_recent_ways sosc_recent_ways;
 uint32_t sosc_recent_epoch;
 
-/** An object is made that may be where one was that entries tell of. */
+/** An object is made that may have the address of a type or code object in one of the entries. */
 void sosc_recent_forget(void)
 {
 	if (!__atomic_add_fetch(&sosc_recent_epoch, 1, __ATOMIC_ACQ_REL))
-		memset(sosc_recent, 0, sizeof(sosc_recent)); // from epochs that come again
+		// entries of old epochs, since the numbers begin again
+		memset(sosc_recent, 0, sizeof(sosc_recent));
 }
 
-/** Objects are counted from now on. @state: see struct sosc_recent_ways. */
+/** Call when objects begin to be counted. @state: see struct sosc_recent_ways. */
 void sosc_recent_begin(const struct sosc_python *layout, uint64_t state)
 {
 	sosc_recent_forget();
@@ -32,7 +34,10 @@ void sosc_recent_begin(const struct sosc_python *layout, uint64_t state)
 	};
 }
 
-/** Have the next object like @made found. Whoever is second does without. */
+/**
+ * Make an entry for the next object like @made. If another thread is making an entry, this one
+ * makes none.
+ */
 void sosc_recent_keep(const struct sosc_recent *made)
 {
 	uint32_t *lock = &sosc_origin_locks[ORIGIN_LOCK_RECENT];

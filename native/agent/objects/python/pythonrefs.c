@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which objects of Python refer to which: each object that the collector tracks says so by its
-// type's own traverse function, as it does in a collection. Beside those, variables of frames that
-// run, constants of code, and words of frames and threads that may be addresses of objects.
+// Which Python objects refer to which others. Each object that the garbage collector tracks is
+// asked through its type's own traverse function, as in a collection. In addition: variables of
+// running frames, constants of code, and words of frames and threads that may be addresses of
+// objects.
 
 #include "base/sys.h"
 #include "objects/common/refs.h"
@@ -17,26 +18,27 @@ enum {
 	DICT_KEYS = 32, // ma_keys: the same in all versions
 	DICT_VALUES = 40,
 	MINOR_WITH_SMALL_KEYS = 11,
-	KEYS_INDICES = 9, // of PyDictKeysObject: its indices, as a power of two
-	KEYS_KIND = 10, // 0: any object
+	KEYS_INDICES = 9, // of PyDictKeysObject: log2 of the bytes of its indices
+	KEYS_KIND = 10, // kind of the keys, 0: any object
 	KEYS_COUNT = 24,
 	KEYS_SIZE = 32, // bytes in front of the indices
-	ENTRY_OF_TEXT = 16, // key, value
-	OLD_KEYS_SLOTS = 8, // before
+	ENTRY_OF_TEXT = 16, // a key and a value
+	OLD_KEYS_SLOTS = 8, // up to 3.10
 	OLD_KEYS_COUNT = 32,
 	OLD_KEYS_SIZE = 40,
-	OLD_ENTRY = 24, // hash, key, value
-	THREAD_WORDS = 32, // that each version's thread state has
+	OLD_ENTRY = 24, // a hash, a key and a value
+	THREAD_WORDS = 32, // words that the thread state has in each version
 	FRAMES_MAX = 1 << 20,
 	WAITING = 1 << 24,
 	WAITING_LEAST = 1 << 14,
-	TAG_NUMBER = 3, // low bits of a variable that is no address
+	TAG_NUMBER = 3, // low bits of a variable that holds no address
 };
 
 typedef int visitor(void *object, void *argument);
 typedef int traversal(void *object, visitor *visit, void *argument);
 
-static uint64_t *waiting; // objects that are met, whose own references are to be told
+// objects that were visited and whose own references are still to be written
+static uint64_t *waiting;
 static uint64_t waiting_count, waiting_room;
 
 static inline uint64_t word_at(uint64_t addr)
@@ -55,8 +57,9 @@ static bool has_items(uint64_t type)
 	       type == (uint64_t)sosc_python.PyDict_Type;
 }
 
-// What the collector does not track may be in the making. Of tuples and dictionaries it forgets those
-// that cannot be in a cycle, and constants of code it never knows.
+// Objects that the collector does not track may be under construction. But it also stops tracking
+// tuples and dictionaries that cannot be part of a cycle, and it never tracks the constants of
+// code.
 static bool refers(uint64_t object)
 {
 	uint64_t type = word_at(object + TYPE);
@@ -96,16 +99,16 @@ static void tell_of_code(uint64_t code)
 		(void)visit((void *)word_at(code + places[i]), NULL);
 }
 
-// A dictionary's traverse function leaves out keys that are all strings.
+// A dictionary's traverse function leaves out the keys if all of them are strings.
 static void tell_of_keys(uint64_t dict)
 {
 	uint64_t keys = word_at(dict + DICT_KEYS), entry, count, size;
 
 	if (!keys || word_at(dict + DICT_VALUES))
-		return; // shared with other ones
+		return; // the keys are shared with other dictionaries
 	if (sosc_python_layout.minor >= MINOR_WITH_SMALL_KEYS) {
 		if (!*(const uint8_t *)(keys + KEYS_KIND))
-			return; // not all are
+			return; // not all keys are strings
 		count = word_at(keys + KEYS_COUNT);
 		entry = keys + KEYS_SIZE + (1ull << *(const uint8_t *)(keys + KEYS_INDICES));
 		size = ENTRY_OF_TEXT;
@@ -209,7 +212,7 @@ static void tell_of_thread(uint64_t thread)
 	tell_maybe(thread, thread + sizeof(uint64_t) * THREAD_WORDS);
 }
 
-// Threads of this interpreter: others may have a lock of their own.
+// Only threads of this interpreter: other interpreters may have a lock of their own.
 static void tell_of_threads(void)
 {
 	void *thread = sosc_python.thread_state(), *interpreter;
@@ -222,7 +225,7 @@ static void tell_of_threads(void)
 	}
 }
 
-// ---- all of it ---------------------------------------------------------------------
+// ---- the whole ---------------------------------------------------------------------
 
 #define WANTED(name) sosc_python_look_up(&sosc_python.name, #name)
 
@@ -260,8 +263,8 @@ static void *tracked_objects(void)
 }
 
 /**
- * Tell which objects refer to which; the interpreter's lock is held all the while. The list of
- * objects goes before soscope looks at them, since it counts among their references.
+ * Write all references between objects. The interpreter's lock is held all the time. The list of
+ * objects is freed before soscope reads the objects, since it holds a reference to each of them.
  */
 void sosc_python_refs(void)
 {

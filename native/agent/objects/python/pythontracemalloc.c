@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sharing tracemalloc with the program, whose start and stop reach it with ours out of the way:
-// it puts back the allocators that it found, and ours shall not be among them when we are gone.
+// Shares tracemalloc with the program. The program's calls of start and stop run with the agent's
+// hooks removed: tracemalloc restores the allocators that it found, and the agent's allocators must
+// not be among these when the agent has ended.
 //
-// Up to CPython 3.12 new references are announced only while it traces, and its own tables have to
-// be there: extensions that track memory with it use them. So it is started in earnest, and its
-// allocators are taken out again: it sees no allocation. The program is told of its own tracing
-// alone. Later there is one tracer of references for all: tracemalloc's stands behind ours.
+// Up to CPython 3.12, new references are announced only while tracemalloc traces, and its own
+// tables have to exist, as extensions that track memory with it use them. So tracemalloc is really
+// started, and then its allocators are removed again, so that it sees no allocation. is_tracing
+// tells the program only about its own tracing. Later versions have one tracer of references for
+// all: the agent's tracer calls tracemalloc's.
 
 #include "image/image.h"
 #include "objects/python/python.h"
 
 enum {
-	DEF = 16, // of a builtin function: its PyMethodDef
-	FUNCTION = 8, // of that: the function
+	DEF = 16, // offset in a builtin function: its PyMethodDef
+	FUNCTION = 8, // offset in the PyMethodDef: the function
 };
 
 static sosc_fast_function *start;
 static sosc_c_function *stop, *is_tracing;
-static bool is_theirs; // the program traces
-static bool is_blind; // it traces because we have it
-// The words of the interpreter's library in which the shared functions stand; NULL: no function is shared.
-// As long as they hold `ours`, it is still the same library.
+static bool is_theirs; // the program has started tracing
+static bool is_blind; // tracemalloc traces only because the agent has started it
+// Addresses in the interpreter's library that hold the replaced functions. NULL if none is
+// replaced. As long as these words hold `ours`, it is still the same library.
 static uint64_t *places[3];
 static uint64_t ours[3];
 
@@ -30,11 +32,11 @@ static void take_down(void)
 
 	sosc_python.PyMem_GetAllocator(PYMEM_DOMAIN_OBJ, &now);
 	sosc_python.Py_DecRef(
-		stop(NULL, NULL)); // it puts back what it found: not what is there now
+		stop(NULL, NULL)); // restores the allocator that it found, not the present one
 	sosc_python.PyMem_SetAllocator(PYMEM_DOMAIN_OBJ, &now);
 }
 
-// Have it trace without seeing anything.
+// Starts tracemalloc without letting it see any allocation.
 static bool start_blind(void)
 {
 	struct sosc_allocator before[PYMEM_DOMAINS];
@@ -123,7 +125,7 @@ static void *stop_behind(void *self, void *arguments)
 	return done;
 }
 
-// ---- putting it in place ---------------------------------------------------------
+// ---- replacing the functions -----------------------------------------------------
 
 static uint64_t *place_of(void *module, const char *name)
 {
@@ -132,13 +134,14 @@ static uint64_t *place_of(void *module, const char *name)
 
 	if (!function)
 		return NULL;
-	if (sosc_python_is_a(function, sosc_python.PyCFunction_Type)) // else the program's own
+	// otherwise it is the program's own function
+	if (sosc_python_is_a(function, sosc_python.PyCFunction_Type))
 		def = *(const uint64_t *)((uint64_t)function + DEF);
-	sosc_python.Py_DecRef(function); // the module has it
+	sosc_python.Py_DecRef(function); // the module keeps a reference
 	return def ? (uint64_t *)(def + FUNCTION) : NULL;
 }
 
-// Have it trace without seeing anything, unless the program has it trace.
+// Starts tracemalloc without letting it see any allocation, unless the program has started it.
 static bool begin_blind(void *module)
 {
 	void *traces = is_tracing(module, NULL), *yes = sosc_python.PyBool_FromLong(1);
@@ -150,7 +153,10 @@ static bool begin_blind(void *module)
 	return is_theirs || start_blind();
 }
 
-/** Whether its functions are another agent's: then that has objects told to itself. */
+/**
+ * Return whether tracemalloc's functions are another agent's. Then objects are announced to that
+ * agent.
+ */
 bool sosc_tracemalloc_is_shared(void)
 {
 	void *module = sosc_python.PyImport_ImportModule("_tracemalloc");
@@ -165,8 +171,8 @@ bool sosc_tracemalloc_is_shared(void)
 }
 
 /**
- * Share it, from now on; the interpreter's lock is held. @is_behind: it has a tracer of
- * references, and needs nothing else.
+ * Begin to share tracemalloc. The caller holds the interpreter's lock. @is_behind: this version has
+ * a tracer of references, so nothing else is needed.
  */
 bool sosc_tracemalloc_share(bool is_behind)
 {
@@ -200,20 +206,20 @@ bool sosc_tracemalloc_share(bool is_behind)
 	return done;
 }
 
-/** Whether the functions that we share lead to us, or none is shared. */
+/** Return whether the replaced functions still lead to the agent, or none is replaced. */
 bool sosc_tracemalloc_is_in_place(void)
 {
 	return !places[0] || *places[0] == ours[0];
 }
 
-/** They are gone, with the interpreter's library. */
+/** The replaced functions have ended together with the interpreter's library. */
 void sosc_tracemalloc_forget(void)
 {
 	places[0] = NULL;
 	is_theirs = is_blind = false;
 }
 
-/** Leave it to the program, in the state that this knows. */
+/** Leave tracemalloc to the program, in the state in which the program believes it to be. */
 void sosc_tracemalloc_leave(void)
 {
 	if (!places[0])

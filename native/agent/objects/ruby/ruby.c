@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way into Ruby: trace points of its own for objects that it makes and frees. They are put in
-// place by a postponed job, which Ruby runs where it may run anything, with its lock (the GVL)
-// held, as it is at each of these events. Nothing that runs at one may make an object or raise.
+// Starts and ends the counting of Ruby's objects. It uses Ruby's own trace points for objects that
+// are made and freed. These are set by a postponed job, which Ruby runs at a moment when any code
+// may run. Ruby's lock (the GVL) is held then, and at each of the events. The functions called at
+// an event must neither make an object nor raise.
 
 #include "objects/ruby/ruby.h"
 #include "base/arch.h"
@@ -14,15 +15,15 @@
 enum {
 	EVENT_NEWOBJ = 0x100000, // ruby/internal/event.h
 	EVENT_FREEOBJ = 0x200000,
-	TEST_SIZE = 300, // bytes of the string that is made for a test
+	TEST_SIZE = 300, // bytes of the string that is made as a test
 };
 
 struct sosc_ruby_api sosc_rb;
 uint64_t sosc_ruby_hidden;
 uint64_t sosc_ruby_made[SOSC_RUBY_KIND + 1];
 
-// A copy: a job may run when the next session has made the list of images anew. Ruby's library itself
-// stays loaded for ever.
+// A copy, since a job may run after the next session has made the list of images anew. Ruby's
+// library itself is never unloaded.
 static struct sosc_loaded interpreter;
 static uint32_t is_pending, naming;
 static unsigned job_begin, job_names, job_order;
@@ -31,7 +32,7 @@ static uint32_t order_now;
 
 // ---- names -----------------------------------------------------------------------
 
-/** Whether Ruby has a function, or a variable, of that name. @to: where its address goes. */
+/** Return whether Ruby has a function or a variable of this name. Its address is stored at @to. */
 bool sosc_ruby_look_up(void *to, const char *name)
 {
 	uint64_t addr = sosc_function_of(&interpreter, name);
@@ -70,7 +71,7 @@ static bool look_all_up(void)
 
 // ---- jobs ------------------------------------------------------------------------
 
-/** Have Ruby run a job soon; may be called at any instruction of a thread of Ruby's. */
+/** Let Ruby run a job soon. May be called at any instruction of a Ruby thread. */
 bool sosc_ruby_postpone(unsigned *handle, void (*job)(void *))
 {
 	if (!sosc_rb.rb_postponed_job_preregister)
@@ -93,7 +94,7 @@ static void name_classes(void *unused)
 
 // ---- objects ---------------------------------------------------------------------
 
-// Ruby tells nothing from here on, so no address of a class may stay.
+// From here on Ruby reports nothing, so no address of a class may be kept.
 static void leave(void)
 {
 	sosc_objects_count = false;
@@ -109,8 +110,9 @@ static inline sosc_value object_of(sosc_value point)
 	return sosc_rb.rb_tracearg_object(sosc_rb.rb_tracearg_from_tracepoint(point));
 }
 
-// A class that an object has. Trace points are of the Ractor that has enabled them, though all share
-// one heap; up to 3.1, a new Ractor's thread dies of them before it runs.
+// Notes the class of an object. A trace point belongs to the Ractor that has enabled it, though all
+// Ractors share one heap. Up to 3.1, the thread of a new Ractor crashes because of trace points
+// before it runs any code.
 static void note_class(sosc_value class)
 {
 	if (sosc_rb.rb_cRactor && class == *sosc_rb.rb_cRactor) {
@@ -130,13 +132,14 @@ static void made(sosc_value point, void *unused)
 	uint32_t *word, origin;
 
 	(void)unused;
-	if (!sosc_objects_count) { // as in a child that is not followed
+	if (!sosc_objects_count) { // for example in a child that is not followed
 		if (!sosc_ruby_looks)
 			leave();
 		return;
 	}
 	object = object_of(point);
-	if (sosc_ruby_is_class(object)) // the end of an older one there may have been unheard
+	// the end of an older class at this address may not have been reported
+	if (sosc_ruby_is_class(object))
 		sosc_ruby_types_forget(object);
 	class = sosc_ruby_has_class(sosc_ruby_kind(object)) ? sosc_ruby_class(object) : 0;
 	word = sosc_side_at(object);
@@ -148,7 +151,9 @@ static void made(sosc_value point, void *unused)
 			note_class(class);
 		return;
 	}
-	if (word && *word) // another hook has made Ruby collect: its own events were not told
+	// another trace point's function has caused a collection, and Ruby reported no events
+	// during it
+	if (word && *word)
 		sosc_objects_tally.destroyed++;
 	origin = sosc_ruby_origin();
 	if (origin == ORIGIN_OURS ||
@@ -163,7 +168,7 @@ static void made(sosc_value point, void *unused)
 		note_class(class);
 }
 
-// Nobody asks here whether anything is counted: what is freed is gone in any case.
+// Does not test whether objects are counted: a freed object has ended in any case.
 static void freed(sosc_value point, void *unused)
 {
 	sosc_value object = object_of(point);
@@ -174,20 +179,21 @@ static void freed(sosc_value point, void *unused)
 		sosc_ruby_types_forget(object);
 }
 
-// ---- putting it in place -----------------------------------------------------------
+// ---- setting the hooks -------------------------------------------------------------
 
-// Where the program has turned collections off, this one is made all the same.
+// Collects garbage even if the program has disabled collections.
 static void collect(void)
 {
 	bool was_off = sosc_rb.rb_gc_enable() != 0;
 
-	sosc_ruby_types_ask(); // none of them is kept for us
+	sosc_ruby_types_ask(); // afterwards the agent keeps none of the classes alive
 	(void)sosc_rb.rb_gc_start();
 	if (was_off)
 		(void)sosc_rb.rb_gc_disable();
 }
 
-// The program has ended of itself: its exit handlers have run, of which this was the first.
+// The program ends by itself: its exit handlers have run, and this one, the first registered, is
+// called last.
 static void ended(sosc_value unused)
 {
 	const struct sosc_objects *plan = sosc_objects_plan();
@@ -214,7 +220,7 @@ static bool hear_of(sosc_value *point, uint32_t event, void (*function)(sosc_val
 	return true;
 }
 
-// A string that is made here is heard of.
+// Returns whether a string that is made here is reported.
 static bool counts_right(void)
 {
 	sosc_value string = sosc_rb.rb_str_new(NULL, TEST_SIZE);
@@ -226,7 +232,7 @@ static bool counts_right(void)
 	return right;
 }
 
-// What stays when counting ends: it is asked whether anything is counted.
+// Sets what stays when counting ends. These functions test whether objects are counted.
 static void hear_of_end(void)
 {
 	static bool is_heard;
@@ -238,7 +244,7 @@ static void hear_of_end(void)
 	is_heard = true;
 }
 
-/** A child that has counted no more does so again; it knows no older objects. */
+/** Count again in a child in which counting had ended. Older objects are unknown there. */
 bool sosc_ruby_resume(void)
 {
 	if (sosc_objects_count)
@@ -267,7 +273,7 @@ static void begin(void *unused)
 	if (!NEEDED(rb_const_defined) || !NEEDED(rb_cObject) || !NEEDED(rb_intern))
 		return;
 	if (!is_started()) {
-		__atomic_store_n(&is_pending, 0, __ATOMIC_RELEASE); // later, then
+		__atomic_store_n(&is_pending, 0, __ATOMIC_RELEASE); // try again later
 		return;
 	}
 	sosc_ruby_offer();
@@ -288,7 +294,7 @@ static void begin(void *unused)
 	sosc_objects_ready();
 }
 
-// Whether calls of Ruby's that are needed to be let in are there.
+// Returns whether Ruby has the functions that are needed to add a postponed job.
 static bool can_postpone(const struct sosc_loaded *image)
 {
 	if (interpreter.map != image->map)
@@ -298,7 +304,10 @@ static bool can_postpone(const struct sosc_loaded *image)
 		NEEDED(rb_postponed_job_register_one));
 }
 
-/** Ruby's image makes a call; if a thread of Ruby's makes it, have Ruby let us in. */
+/**
+ * Ruby's image makes a call. If a Ruby thread with the lock makes it, add a postponed job that
+ * begins to count.
+ */
 void sosc_ruby_try(const struct sosc_loaded *image)
 {
 	if (__atomic_load_n(&is_pending, __ATOMIC_RELAXED))
@@ -329,7 +338,7 @@ static void carry_out(void *unused)
 
 	(void)unused;
 	if (!order || !sosc_objects_plan())
-		return; // soscope has not waited
+		return; // soscope did not wait long enough
 	switch (order) {
 	case SOSC_OBJECTS_BEGIN:
 		begin_late();
@@ -351,8 +360,8 @@ static void carry_out(void *unused)
 }
 
 /**
- * Have Ruby carry an order out when it next looks for interrupts: its lock cannot be taken by a
- * thread that is borrowed. Whether there is a Ruby, and this is a thread of its.
+ * Let Ruby carry out an order when it next checks for interrupts: a thread that soscope borrows
+ * cannot take Ruby's lock. Return whether there is a Ruby, and this is one of its threads.
  */
 bool sosc_ruby_order(const struct sosc_objects_call *call)
 {

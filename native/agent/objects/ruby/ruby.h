@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Ruby (CRuby 2.7 and newer): hear of each object that it makes and frees.
- */
+/** Ruby (CRuby 2.7 and newer): observe each object that it makes and frees. */
 #ifndef SOSC_RUBY_H
 #define SOSC_RUBY_H
 
@@ -12,11 +10,11 @@
 
 struct sosc_loaded;
 
-enum { SOSC_RUBY_SLOT = 40 }; // bytes by which objects are chosen by chance
+enum { SOSC_RUBY_SLOT = 40 }; // bytes that each object counts as in sampling
 
 typedef int sosc_slots(void *start, void *end, size_t stride, void *data);
 
-// The C API, by the names that Ruby has for its functions.
+// Functions of the C API, under Ruby's own names.
 struct sosc_ruby_api {
 	int (*ruby_native_thread_p)(void);
 	int (*ruby_thread_has_gvl_p)(void);
@@ -46,13 +44,13 @@ struct sosc_ruby_api {
 	int (*rb_const_defined)(sosc_value class, uint64_t id);
 	const sosc_value *rb_cObject;
 	const char *ruby_version;
-	// to tell which objects refer to which
+	// for the references between objects
 	void (*rb_objspace_reachable_objects_from)(sosc_value object,
 						   void (*function)(sosc_value object, void *data),
 						   void *data);
 	void (*rb_objspace_reachable_objects_from_root)(
 		void (*function)(const char *category, sosc_value object, void *data), void *data);
-	// of some versions alone
+	// only in some versions
 	const char *(*rb_source_location_cstr)(int *line);
 	const char *(*rb_sourcefile)(void);
 	int (*rb_sourceline)(void);
@@ -73,7 +71,7 @@ struct sosc_ruby_api {
 
 struct sosc_text;
 
-struct sosc_ruby_place { // an object that is alive
+struct sosc_ruby_place { // a live object
 	uint64_t addr;
 	uint32_t origin;
 	uint32_t type; // as in a row
@@ -85,15 +83,15 @@ struct sosc_ruby_places {
 	uint64_t size; // bytes
 };
 
-struct sosc_ruby_rows { // what a look has counted
-	const struct sosc_ruby_row *rows; // some are empty
+struct sosc_ruby_rows { // counts of live objects
+	const struct sosc_ruby_row *rows; // some rows are empty
 	uint64_t count;
-	uint64_t lost; // objects that no row had room for
+	uint64_t lost; // objects for which there was no row left
 };
 
 extern struct sosc_ruby_api sosc_rb;
 
-/** Whether an object is a class or a module, which may have a name. */
+/** Return whether an object is a class or a module, which may have a name. */
 static inline bool sosc_ruby_is_class(sosc_value object)
 {
 	uint32_t kind = sosc_ruby_kind(object);
@@ -101,7 +99,7 @@ static inline bool sosc_ruby_is_class(sosc_value object)
 	return kind == KIND_CLASS || kind == KIND_MODULE;
 }
 
-/** Whether the second word of objects of that kind is a class, if it is not 0. */
+/** Return whether the second word of objects of this kind is a class, or 0. */
 static inline bool sosc_ruby_has_class(uint32_t kind)
 {
 	return kind < KIND_IMEMO;
@@ -142,20 +140,20 @@ void sosc_ruby_hear_of_moves(void);
 void sosc_ruby_type_move(uint32_t at, sosc_value class);
 
 extern bool sosc_ruby_has_compacted;
-extern bool sosc_ruby_looks; // for the last time: what is made meanwhile is nobody's
-extern uint64_t sosc_ruby_hidden; // thread pointer of one whose objects are not the program's
-extern uint64_t sosc_ruby_made[SOSC_RUBY_KIND + 1]; // objects so far, by RUBY_T_...
+extern bool sosc_ruby_looks; // the last look: objects made during it are not the program's
+extern uint64_t sosc_ruby_hidden; // pointer of the thread whose objects are not the program's
+extern uint64_t sosc_ruby_made[SOSC_RUBY_KIND + 1]; // objects that were made so far, by RUBY_T_...
 
 extern struct sosc_ruby_type *sosc_ruby_types;
 
-enum { TYPES_TRIED = 64 }; // places behind the first one
+enum { TYPES_TRIED = 64 }; // entries that are tried behind the first one
 
 static inline uint32_t sosc_ruby_type_first(sosc_value class)
 {
 	return (uint32_t)((class >> 3) * 0x9e3779b97f4a7c15 >> 48);
 }
 
-/** Whether a class was seen before where it is looked for first. */
+/** Return whether a class is already known, and stands in the first entry for its address. */
 static inline bool sosc_ruby_type_is_known(sosc_value class)
 {
 	return sosc_ruby_types[sosc_ruby_type_first(class)].class == class;

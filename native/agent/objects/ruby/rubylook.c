@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ruby's last look at its own objects: rows of those that are alive. Ruby walks its heap itself,
-// as ObjectSpace does: it ends a collection that is under way first, and knows its slots.
+// The last look at Ruby's objects: makes rows of all that are alive. The agent uses Ruby's own walk
+// over the heap, as ObjectSpace does. That walk first finishes a collection that is under way, and
+// it knows the slots.
 
 #include "base/sys.h"
 #include "objects/ruby/ruby.h"
@@ -14,9 +15,9 @@ enum {
 bool sosc_ruby_looks;
 
 static struct sosc_ruby_row *rows;
-static uint32_t without; // bits of words of objects that are left out
-static uint64_t seen; // objects of the side table that Ruby has, too
-static uint64_t lost; // objects that no row had room for
+static uint32_t without; // objects with one of these bits in their words are left out
+static uint64_t seen; // objects in the side table that the walk has met, too
+static uint64_t lost; // objects for which there was no row left
 
 static struct sosc_ruby_row *row_of(uint32_t origin, uint32_t type)
 {
@@ -68,7 +69,7 @@ static void add(sosc_value object, uint32_t word)
 		return;
 	}
 	row->count++;
-	if (kind == KIND_NODE) // Ruby does not tell the size of one
+	if (kind == KIND_NODE) // Ruby does not tell the size of a node
 		return;
 	size = sosc_rb.rb_obj_memsize_of(object);
 	row->bytes += size;
@@ -77,7 +78,7 @@ static void add(sosc_value object, uint32_t word)
 		row->squares = UINT64_MAX;
 }
 
-// ObjectSpace's own walk: some slots of a page.
+// Called by ObjectSpace's walk for some slots of a page.
 static int slots(void *start, void *end, size_t stride, void *data)
 {
 	(void)data;
@@ -91,8 +92,8 @@ static int slots(void *start, void *end, size_t stride, void *data)
 }
 
 /**
- * Make rows of objects that are alive, and name their classes. Those with one of the bits @bits in
- * their words are left out. Return whether there was memory for it.
+ * Make rows of live objects, and get the names of their classes. Objects with one of the bits @bits
+ * in their words are left out. Return whether there was memory for it.
  */
 bool sosc_ruby_count(uint32_t bits, struct sosc_ruby_rows *counted)
 {
@@ -102,7 +103,7 @@ bool sosc_ruby_count(uint32_t bits, struct sosc_ruby_rows *counted)
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (sosc_mmap_failed(rows))
 		return false;
-	was_off = sosc_rb.rb_gc_disable() != 0; // classes stay until they are named
+	was_off = sosc_rb.rb_gc_disable() != 0; // so classes live until their names are known
 	without = bits;
 	seen = lost = 0;
 	sosc_ruby_types_walk();
@@ -120,14 +121,14 @@ void sosc_ruby_rows_free(const struct sosc_ruby_rows *counted)
 	(void)sosc_sys3(SYS_MUNMAP, (long)counted->rows, (long)(sizeof(*rows) * ROWS), 0);
 }
 
-/** Make rows of all objects that are alive, for soscope. The program counts no more. */
+/** Make rows of all live objects for soscope. The program's objects are not counted any more. */
 void sosc_ruby_look(void)
 {
 	struct sosc_ruby_rows counted;
 	uint64_t known;
 	bool has_memory;
 
-	sosc_ruby_looks = true; // what naming makes is not the program's
+	sosc_ruby_looks = true; // objects made while names are read are not the program's
 	sosc_objects_count = false;
 	has_memory = sosc_ruby_count(0, &counted);
 	sosc_ruby_looks = false;
@@ -141,9 +142,9 @@ void sosc_ruby_look(void)
 		sosc_ruby.moved = known - seen;
 }
 
-// ---- each object -------------------------------------------------------------------------
+// ---- single objects ----------------------------------------------------------------------
 
-static struct sosc_ruby_place *places; // NULL: they are only counted
+static struct sosc_ruby_place *places; // NULL while objects are only counted
 static uint64_t place_count;
 
 static int place_slots(void *start, void *end, size_t stride, void *data)
@@ -171,8 +172,8 @@ static void walk_places(struct sosc_ruby_place *to)
 }
 
 /**
- * Take down where objects that are alive were made, in the order of Ruby's walks. @bits: as in
- * sosc_ruby_count. Return whether there was memory for it.
+ * Note where live objects were made, in the order of Ruby's walk. @bits: see sosc_ruby_count.
+ * Return whether there was memory for it.
  */
 bool sosc_ruby_places(uint32_t bits, struct sosc_ruby_places *taken)
 {
@@ -195,13 +196,13 @@ bool sosc_ruby_places(uint32_t bits, struct sosc_ruby_places *taken)
 	return has_memory;
 }
 
-/** They are not needed any more. */
+/** The places are not needed any more. */
 void sosc_ruby_places_free(const struct sosc_ruby_places *taken)
 {
 	(void)sosc_sys3(SYS_MUNMAP, (long)taken->places, (long)taken->size, 0);
 }
 
-// ---- objects that were there before ----------------------------------------------------
+// ---- objects older than the hooks -----------------------------------------------------
 
 static int older_slots(void *start, void *end, size_t stride, void *data)
 {
@@ -218,7 +219,7 @@ static int older_slots(void *start, void *end, size_t stride, void *data)
 	return 0;
 }
 
-/** Take down all objects that there are; they have no origin. */
+/** Note all objects that exist. They have no origin. */
 void sosc_ruby_take_older(void)
 {
 	bool was_off = sosc_rb.rb_gc_disable() != 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compaction gives objects other addresses. When all have moved, Ruby has each object of a data type
-// correct the addresses that it keeps; so there is an object of ours, which corrects our tables. It
-// has no class, so that no program finds it.
+// Compaction changes the addresses of objects. When all objects have been moved, Ruby calls each
+// object of a data type to let it correct the addresses that it holds. So the agent has such an
+// object, which corrects the agent's tables. It has no class, so that no program finds it.
 
 #include "base/memory.h"
 #include "base/sys.h"
@@ -104,7 +104,7 @@ static void mark(void *unused)
 	sosc_ruby_types_keep();
 }
 
-/** From now on tables are right behind a compaction, too. The thread holds the GVL. */
+/** From now on the tables are corrected after each compaction. The thread holds the GVL. */
 void sosc_ruby_hear_of_moves(void)
 {
 	data_type.name = "soscope";

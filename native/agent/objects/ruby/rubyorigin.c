@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which line of Ruby makes an object: Ruby's own answer. The text it gives goes away with its
-// code, and another one may have its address, so that files are told by their names.
+// The line of Ruby code that makes an object, as Ruby itself reports it. The text of the file's
+// name is freed with its code, and another text may get its address. So files are identified by
+// their names.
 
 #include "base/memory.h"
 #include "objects/common/objects.h"
@@ -17,14 +18,14 @@ enum {
 };
 
 struct file {
-	uint64_t copy; // addr of struct sosc_code; 0: a free place
+	uint64_t copy; // address of struct sosc_code, 0 if the entry is free
 	uint32_t hash;
 	bool is_ours;
 };
 
-// An origin that was asked for not long ago.
+// An origin that was looked up recently.
 static struct recent {
-	const char *file; // where its name was
+	const char *file; // address of the file's name at that time
 	const char *name; // a copy
 	uint32_t size;
 	int32_t line;
@@ -33,8 +34,8 @@ static struct recent {
 
 static struct file files[FILES];
 
-// The text may end before `copy` does; a word that is aligned lies on one page all the same. One that
-// is longer than FILE_MAX is told by what is kept of it.
+// @text may be shorter than @copy. It may still be read by aligned words, as each of them lies on
+// one page. Names longer than FILE_MAX are identified by the bytes that are kept.
 static bool is_text(const char *text, const char *copy, uint32_t size)
 {
 	uint32_t i = 0;
@@ -71,7 +72,7 @@ static struct file *find(const char *text, uint32_t size, uint32_t hash)
 	return NULL;
 }
 
-// The number of the origin; *copy: where its file's name stands.
+// Returns the number of the origin. *copy becomes the struct behind which the file's name stands.
 static uint32_t number_of(const char *text, int32_t line, const struct sosc_code **copy)
 {
 	uint32_t size, hash = measure(text, &size), number;
@@ -99,7 +100,7 @@ static uint32_t number_of(const char *text, int32_t line, const struct sosc_code
 	return file->is_ours ? ORIGIN_OURS : number;
 }
 
-/** Where the thread that holds the GVL makes an object: a number of an origin. */
+/** Return the number of the origin for an object that the thread that holds the GVL is making. */
 uint32_t sosc_ruby_origin(void)
 {
 	const struct sosc_code *copy;
@@ -132,14 +133,14 @@ uint32_t sosc_ruby_origin(void)
 	return number;
 }
 
-/** The agent rests: copies of origins are gone. */
+/** The agent rests: the copies in the origins have been unmapped. */
 void sosc_ruby_origins_rest(void)
 {
 	sosc_memory_clear(recent, sizeof(recent));
 	sosc_memory_clear(files, sizeof(files));
 }
 
-// ---- files of soscope's ------------------------------------------------------------
+// ---- soscope's own files -----------------------------------------------------------
 
 static const struct file *ours;
 
@@ -151,7 +152,9 @@ static uint32_t without_ours(uint32_t word)
 	return 0;
 }
 
-/** What the file @text makes and has made is not the program's. The thread holds the GVL. */
+/**
+ * Objects that the file @text makes, or has made, are not the program's. The thread holds the GVL.
+ */
 void sosc_ruby_disown(const char *text)
 {
 	const struct sosc_code *copy;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Ruby program may ask for itself, by `require "memprof"`: the last element of $LOAD_PATH is
-// a folder with memprof.rb and soscope_memprof.rb. The first one requires the second one,
-// and when that is compiled, Ruby is asked to let us in: then there is Memprof::Agent. So a program
-// that does not ask has no constant, no method and no variable more.
+// Functions for a Ruby program that asks for its own objects by `require "memprof"`. The last
+// element of $LOAD_PATH is a folder with memprof.rb and soscope_memprof.rb. The first requires the
+// second. When the second is compiled, the agent adds a postponed job, which defines
+// Memprof::Agent. So a program that does not ask gets no additional constant, method or variable.
 //
-// Nothing here raises: the library does.
+// Nothing here raises an exception. The library does that.
 
 #include "base/arch.h"
 #include "objects/common/picks.h"
@@ -13,7 +13,7 @@
 
 enum {
 	PATH_MAX = 4096, // bytes
-	NOT_COUNTED = 100, // no refusal
+	NOT_COUNTED = 100, // is not among the refusals
 };
 
 static char library[PATH_MAX];
@@ -40,7 +40,7 @@ static uint32_t older(uint32_t word)
 
 // ---- Memprof::Agent ----------------------------------------------------------------
 
-// ours(path): what that file makes is not the program's.
+// ours(path): objects that this file makes are not the program's.
 static sosc_value agent_ours(sosc_value self, sosc_value path)
 {
 	volatile sosc_value text = path;
@@ -51,7 +51,8 @@ static sosc_value agent_ours(sosc_value self, sosc_value path)
 	return number(0);
 }
 
-// start: what there is from now on is asked for. 0, or why it cannot be.
+// start: ask for the objects that are made from now on. Returns 0, or the reason why that is
+// impossible.
 static sosc_value agent_start(sosc_value self)
 {
 	(void)self;
@@ -70,7 +71,7 @@ static sosc_value agent_stop(sosc_value self)
 	return number(0);
 }
 
-// stats: a String of lines. An Integer: why there is none.
+// stats: returns a String of lines, or an Integer with the reason why there is none.
 static sosc_value agent_stats(sosc_value self)
 {
 	sosc_value lines;
@@ -82,14 +83,15 @@ static sosc_value agent_stats(sosc_value self)
 	return lines ? lines : number(SOSC_OBJECTS_NO_MEMORY);
 }
 
-// lost: how many objects were in no line of the last stats.
+// lost: returns the number of objects that were in no line of the last stats.
 static sosc_value agent_lost(sosc_value self)
 {
 	(void)self;
 	return number(lost);
 }
 
-// made: an Array: how many objects were made so far, by RUBY_T_... . An Integer: why there is none.
+// made: returns an Array with the number of objects made so far, by RUBY_T_..., or an Integer with
+// the reason why there is none.
 static sosc_value agent_made(sosc_value self)
 {
 	uint64_t counts[SOSC_RUBY_KIND + 1];
@@ -118,8 +120,8 @@ static sosc_value string(struct sosc_text text)
 	return sosc_rb.rb_utf8_str_new(text.data, text.size);
 }
 
-// places(all): an Array: address, origin and type of each object, in the order in which Ruby walks
-// its heap. @all: also of those that are not asked for.
+// places(all): returns an Array with address, origin and type of each object, in the order in which
+// Ruby walks its heap. With @all, objects that were not asked for are included.
 static sosc_value agent_places(sosc_value self, sosc_value all)
 {
 	struct sosc_ruby_places places;
@@ -140,7 +142,7 @@ static sosc_value agent_places(sosc_value self, sosc_value all)
 	return array;
 }
 
-// hide(yes): what this thread makes from now on is not the program's.
+// hide(yes): objects that this thread makes from now on are not the program's.
 static sosc_value agent_hide(sosc_value self, sosc_value yes)
 {
 	(void)self;
@@ -148,7 +150,7 @@ static sosc_value agent_hide(sosc_value self, sosc_value yes)
 	return number(0);
 }
 
-// tables: what both sides know, as one number.
+// tables: returns the version of the structs that both sides use.
 static sosc_value agent_tables(sosc_value self)
 {
 	(void)self;
@@ -213,7 +215,7 @@ void sosc_ruby_meet(const char *file)
 		(void)sosc_ruby_postpone(&job, define);
 }
 
-/** Have Ruby know the library. The thread holds the GVL. */
+/** Make the library known to Ruby. The thread holds the GVL. */
 void sosc_ruby_offer(void)
 {
 	const struct sosc_objects *plan = sosc_objects_plan();

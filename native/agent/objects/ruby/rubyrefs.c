@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which objects of Ruby refer to which: Ruby says so itself, as ObjectSpace asks it, of each object
-// in the order of its walk over its heap, and of what it holds without any object.
+// Which Ruby objects refer to which others. The agent asks Ruby itself, with the functions of
+// ObjectSpace, for the references of each object in the order of the walk over the heap, and for
+// the references that Ruby holds without any object.
 
 #include "objects/common/refs.h"
 #include "objects/ruby/ruby.h"
@@ -28,7 +29,7 @@ static bool is_object(uint32_t kind)
 	return kind != KIND_NONE && kind != KIND_ZOMBIE && kind != KIND_MOVED;
 }
 
-// One that a program can have seen, and so have given a name.
+// Returns whether a program can have seen this class, and so may have given it a name.
 static bool is_named(sosc_value object)
 {
 	return sosc_ruby_is_class(object) && !sosc_rb.rb_objspace_internal_object_p(object);
@@ -53,7 +54,7 @@ static int slots(void *start, void *end, size_t stride, void *unused)
 
 #define WANTED(name) sosc_ruby_look_up(&sosc_rb.name, #name)
 
-/** Tell which objects refer to which; Ruby's lock is held all the while. */
+/** Write all references between objects. Ruby's lock is held all the time. */
 void sosc_ruby_refs(void)
 {
 	bool was_off;
@@ -62,7 +63,7 @@ void sosc_ruby_refs(void)
 	    !WANTED(rb_objspace_reachable_objects_from_root) || !sosc_refs_begin())
 		return;
 	was_off = sosc_rb.rb_gc_disable() != 0;
-	sosc_ruby_types_ask(); // else classes that wait would be held by us
+	sosc_ruby_types_ask(); // otherwise the agent would hold references to the waiting classes
 	sosc_ruby_types_walk();
 	category_now = NULL;
 	sosc_rb.rb_objspace_each_objects(slots, NULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines of objects for the program itself, as memprof printed them. They are made here, not in
-// Ruby: there, each would be an object that is counted with the program's own.
+// Lines about objects for the program itself, in memprof's form. They are not made by Ruby code,
+// since each line would be an object there, and would be counted with the program's own.
 
 #include "base/sys.h"
 #include "objects/ruby/ruby.h"
@@ -8,7 +8,7 @@
 
 enum {
 	KIND_NAME_MAX = 16, // bytes
-	WIDTH = 7, // of a count
+	WIDTH = 7, // columns of a count
 	DIGITS_MAX = 20,
 };
 
@@ -18,7 +18,7 @@ struct line {
 	uint32_t number;
 };
 
-// What objects are called that have no class: no addresses, which would need relocations.
+// Names for objects that have no class. The array holds no pointers, which would need relocations.
 static const char kinds[SOSC_RUBY_BUILTIN][KIND_NAME_MAX] = {
 	[1] = "__object__",
 	[2] = "__class__",
@@ -51,7 +51,7 @@ static struct sosc_text text_of(const char *data)
 	return text;
 }
 
-/** What objects of a row's type are called. */
+/** Return the name for objects of a row's type. */
 struct sosc_text sosc_ruby_type_text(uint32_t type)
 {
 	const struct sosc_ruby_type *class;
@@ -65,13 +65,13 @@ struct sosc_text sosc_ruby_type_text(uint32_t type)
 	return (struct sosc_text){(const void *)class->name, class->size, 0};
 }
 
-// The program may ask for any number.
+// The program may pass any number.
 static const struct sosc_origin *origin_of(uint32_t number)
 {
 	return number < sosc_objects_tally.origin_count ? &sosc_origins[number] : NULL;
 }
 
-/** The file of an origin. */
+/** Return the file of an origin. */
 struct sosc_text sosc_ruby_file_text(uint32_t origin)
 {
 	const struct sosc_origin *at = origin_of(origin);
@@ -80,7 +80,7 @@ struct sosc_text sosc_ruby_file_text(uint32_t origin)
 	return code ? (struct sosc_text){code + 1, code->file_size, 0} : text_of(nowhere);
 }
 
-/** The line of an origin. */
+/** Return the line of an origin. */
 uint32_t sosc_ruby_line(uint32_t origin)
 {
 	const struct sosc_origin *at = origin_of(origin);
@@ -150,7 +150,7 @@ static void sort(struct line *lines, uint64_t count,
 	}
 }
 
-// Several classes have the same name: singleton ones that of the class behind them.
+// Several classes may have the same name: a singleton class has the name of the class behind it.
 static uint64_t merge(struct line *lines, uint64_t count)
 {
 	uint64_t merged = 0;
@@ -200,7 +200,7 @@ static char *put_line(char *to, const struct line *line)
 	return to;
 }
 
-static uint64_t most_of(const struct line *line) // bytes
+static uint64_t most_of(const struct line *line) // most bytes of the line
 {
 	return line->file.size + line->type.size + 2 * DIGITS_MAX + 4;
 }
@@ -238,8 +238,9 @@ static sosc_value string_of(const struct line *lines, uint64_t count)
 }
 
 /**
- * A String: a line for each file, line and type of objects that are alive, except those with one of
- * the bits @bits in their words. 0: there is no memory. *lost: objects that are in no line.
+ * Return a String with a line for each file, line and type of live objects, without objects that
+ * have one of the bits @bits in their words. Return 0 if there is no memory. *lost becomes the
+ * number of objects that are in no line.
  */
 sosc_value sosc_ruby_stats(uint32_t bits, uint64_t *lost)
 {

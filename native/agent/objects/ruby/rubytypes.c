@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of the classes that have had objects. Ruby may only be asked for them where it runs
-// nothing else; so a class is noted when it has its first object, and asked for soon. What is
-// known stays readable from outside when the process is killed.
+// Names of the classes that have had objects. Ruby may be asked for them only when it runs nothing
+// else. So a class is noted at its first object, and its name is asked for soon afterwards. The
+// names can still be read from outside when the process is killed.
 //
-// The addresses of classes belong to Ruby's collector. A class is forgotten when the collector
-// frees it, and all are forgotten when nobody listens to the collector any more. Even so a free may
-// stay unheard, so Ruby is only asked about classes that are certainly there: those that wait, which
-// the collector is told to keep, and those whose objects a walk over the heap has just met.
+// The addresses of classes belong to Ruby's garbage collector. A class is forgotten when the
+// collector frees it, and all are forgotten when the collector's events are no longer observed.
+// Even so the free of a class may not be reported. So Ruby is only asked about classes that
+// certainly exist: waiting classes, which the collector is told to keep, and classes of which a
+// walk over the heap has just met an object.
 
 #include "base/memory.h"
 #include "base/sys.h"
@@ -16,7 +17,7 @@ enum {
 	WAITING = 1024,
 	NAME_MAX = 4096, // bytes
 	NIL_MAX = 8, // nil is 4 or 8
-	PIECE = 1 << 16, // bytes that names are cut from
+	PIECE = 1 << 16, // bytes of memory from which room for names is taken
 };
 
 struct piece {
@@ -26,13 +27,17 @@ struct piece {
 
 struct sosc_ruby_type *sosc_ruby_types;
 
-static sosc_value waiting[WAITING]; // classes to ask for
+static sosc_value waiting[WAITING]; // classes whose names are still to be asked for
 static uint32_t waiting_count;
-static bool met[SOSC_RUBY_TYPES]; // by place: the latest walk has met an object of that class
-static struct piece *first_piece, *piece; // the one that is being filled; NULL: there is none yet
-static uint32_t filled; // bytes of it
+static bool met[SOSC_RUBY_TYPES]; // by index: the latest walk has met an object of the class
+// the piece that is being filled, NULL if there is none yet
+static struct piece *first_piece, *piece;
+static uint32_t filled; // bytes that are used of it
 
-/** No class is known; from now on Ruby tells which it frees. Whether there is memory for them. */
+/**
+ * Begin without any class. From now on Ruby reports which classes it frees. Return whether there is
+ * memory for them.
+ */
 bool sosc_ruby_types_begin(void)
 {
 	sosc_ruby_types_end();
@@ -47,7 +52,7 @@ bool sosc_ruby_types_begin(void)
 	return sosc_ruby_types;
 }
 
-/** Ruby does not tell any more which classes it frees. Names stay, for soscope's last look. */
+/** Ruby does not report any more which classes it frees. Names stay for soscope's last look. */
 void sosc_ruby_types_end(void)
 {
 	for (uint32_t i = 0; sosc_ruby_types && i < SOSC_RUBY_TYPES; i++)
@@ -56,7 +61,7 @@ void sosc_ruby_types_end(void)
 	waiting_count = 0;
 }
 
-/** The agent rests: give back what was kept of classes. */
+/** The agent rests: unmap all that was kept about classes. */
 void sosc_ruby_types_rest(void)
 {
 	sosc_memory_unmap(sosc_ruby_types, sizeof(*sosc_ruby_types) * SOSC_RUBY_TYPES);
@@ -73,7 +78,7 @@ void sosc_ruby_types_rest(void)
 	sosc_memory_clear(met, sizeof(met));
 }
 
-// The next piece to fill: one of an earlier session, or a new one.
+// Takes the next piece to fill: one of an earlier session, or a new one.
 static bool take_piece(void)
 {
 	struct piece **next = piece ? &piece->next : &first_piece;
@@ -105,12 +110,13 @@ static bool is_there(const struct sosc_ruby_type *type)
 	return type->class > SOSC_RUBY_FREED;
 }
 
-// The place of @class, or a free one for it; SOSC_RUBY_TYPES: there is no room.
+// Returns the index of @class, or of a free entry for it. Returns SOSC_RUBY_TYPES if there is no
+// room.
 static uint32_t place_for(sosc_value class)
 {
 	uint32_t first = sosc_ruby_type_first(class), room = SOSC_RUBY_TYPES;
 
-	if (!sosc_ruby_types) // the agent rests, and Ruby goes on to say what it frees
+	if (!sosc_ruby_types) // the agent rests, but Ruby still reports what it frees
 		return SOSC_RUBY_TYPES;
 	for (uint32_t i = 0; i < TYPES_TRIED; i++) {
 		uint32_t at = (first + i) & (SOSC_RUBY_TYPES - 1);
@@ -137,8 +143,8 @@ static void make(uint32_t at, sosc_value class)
 }
 
 /**
- * An object of @class is made; a new class waits to be asked for its name. Whether any waits. If too
- * many wait, this one is noted with a later object.
+ * An object of @class is made. If the class is new, it waits until its name is asked for. If too
+ * many classes are waiting, it is noted at a later object. Return whether any class is waiting.
  */
 bool sosc_ruby_type_note(sosc_value class)
 {
@@ -151,7 +157,7 @@ bool sosc_ruby_type_note(sosc_value class)
 	return waiting_count > 0;
 }
 
-/** A walk has met an object of @class. Its place; SOSC_RUBY_TYPES: there is no room. */
+/** A walk has met an object of @class. Return its index, or SOSC_RUBY_TYPES if there is no room. */
 uint32_t sosc_ruby_type_meet(sosc_value class)
 {
 	uint32_t at = place_for(class);
@@ -164,7 +170,7 @@ uint32_t sosc_ruby_type_meet(sosc_value class)
 	return at;
 }
 
-/** The class at place @at has another address now. */
+/** The class at index @at has another address now. */
 void sosc_ruby_type_move(uint32_t at, sosc_value class)
 {
 	struct sosc_ruby_type was = sosc_ruby_types[at];
@@ -181,7 +187,7 @@ void sosc_ruby_type_move(uint32_t at, sosc_value class)
 	sosc_ruby_types[place] = was;
 }
 
-/** A class is about to be freed, or is new where another one was. */
+/** A class is about to be freed, or was made at the address of a former class. */
 void sosc_ruby_types_forget(sosc_value class)
 {
 	uint32_t at = place_for(class);
@@ -193,14 +199,16 @@ void sosc_ruby_types_forget(sosc_value class)
 			waiting[i--] = waiting[--waiting_count];
 }
 
-/** Ruby marks what it has to keep: classes that wait stay until they are asked. */
+/**
+ * Called when Ruby marks what it keeps: waiting classes must live until their names are asked for.
+ */
 void sosc_ruby_types_keep(void)
 {
 	for (uint32_t i = 0; i < waiting_count; i++)
 		sosc_rb.rb_gc_mark(waiting[i]);
 }
 
-// Objects of a singleton class are of the class behind it.
+// A singleton class has the name of the class behind it.
 static void ask(struct sosc_ruby_type *type)
 {
 	volatile sosc_value name;
@@ -211,7 +219,7 @@ static void ask(struct sosc_ruby_type *type)
 	name = sosc_rb.rb_class_real(type->class);
 	name = name ? sosc_rb.rb_mod_name(name) : 0;
 	if (name <= NIL_MAX || name & 7 || sosc_ruby_kind(name) != KIND_STRING)
-		return; // nil: it has none
+		return; // nil: the class has no name
 	size = (long)sosc_rb.rb_str_length(name) >> 1; // a Fixnum
 	text = sosc_rb.rb_string_value_ptr(&name);
 	if (size <= 0 || size > NAME_MAX)
@@ -220,7 +228,7 @@ static void ask(struct sosc_ruby_type *type)
 	__atomic_store_n(&type->size, type->name ? (uint32_t)size : 0, __ATOMIC_RELEASE);
 }
 
-/** Ask Ruby for the names of classes that wait. The thread holds the GVL, and may make objects. */
+/** Ask Ruby for the names of waiting classes. The thread holds the GVL, and may make objects. */
 void sosc_ruby_types_ask(void)
 {
 	for (uint32_t i = 0; i < waiting_count; i++) {
@@ -232,13 +240,16 @@ void sosc_ruby_types_ask(void)
 	waiting_count = 0;
 }
 
-/** A walk over all objects begins. Until sosc_ruby_types_walked, Ruby does not collect. */
+/** A walk over all objects begins. Ruby must not collect garbage until sosc_ruby_types_walked. */
 void sosc_ruby_types_walk(void)
 {
 	memset(met, 0, sizeof(met));
 }
 
-/** It is over: ask Ruby for names of classes that it has met and that have none yet. */
+/**
+ * The walk is over: ask Ruby for the names of the classes that it has met and that have no name
+ * yet.
+ */
 void sosc_ruby_types_walked(void)
 {
 	for (uint32_t i = 0; i < SOSC_RUBY_TYPES; i++)
