@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Hooks that compilers put into functions, for x86-64. __cyg_profile_func_enter and _exit are
-// ordinary calls. mcount and __fentry__ keep every register, and are called with the stack in
-// either phase. All return to where they are called: what would stand there without us (libc's) is
-// not wanted. Here is what most calls need; the rest is in calls.c, which begins anew. A place in a
-// frame or a table is written as calls.c says: a signal handler may come between any two of these.
+// ordinary calls. mcount and __fentry__ keep every register, and may be called with any stack
+// alignment. All of them return to their caller, and libc's functions, which they replace, are not
+// called. This file handles the usual case. Everything else is done in calls.c, which begins anew.
+// Frames and tables are written in the same order as there, since a signal handler may run between
+// any two instructions.
 
 #include "prof/arch_x86_64_prof.inc"
 
@@ -17,8 +18,8 @@ factor:
 
 	.text
 
-// Counts a call of \function that returns to \from, of the thread in r11. Clobbers rax and r11. Where
-// a handler has forked since PROF_THREAD, there is no table.
+// Counts a call of \function that returns to \from, for the thread in r11. Clobbers rax and r11. If
+// a signal handler has forked since PROF_THREAD, there is no table.
 .macro PROF_COUNT function, from, miss
 	mov	PROF_THREAD_TABLE(%r11), %r11
 	test	%r11, %r11
@@ -47,7 +48,7 @@ FUNCTION sosc_prof_entry_quiet
 	HOOK_RETURN ENTRY_ABOVE
 	.cfi_endproc
 
-// __cyg_profile_func_enter(rdi = function, rsi = its return address), counted alone
+// __cyg_profile_func_enter(rdi = function, rsi = its return address), if calls are only counted
 FUNCTION sosc_h_prof_count
 	.cfi_startproc
 	endbr64
@@ -65,7 +66,8 @@ FUNCTION sosc_h_prof_bare
 	jmp	sosc_prof_bare
 	.cfi_endproc
 
-// mcount and __fentry__, counted alone. \slot: where the function's return address lies.
+// mcount and __fentry__, if calls are only counted. \slot: address of the function's return
+// address.
 .macro COUNT_HOOK name, slot, hook, above=0
 FUNCTION \name
 	HOOK_START \above
@@ -96,14 +98,15 @@ FUNCTION \name
 	COUNT_HOOK sosc_h_prof_fentry_count, 32(%rsp), 1
 	COUNT_HOOK sosc_h_prof_entry_count, 32 + ENTRY_ABOVE(%rsp), 1, ENTRY_ABOVE
 
-// ---- calls that are timed, or may be --------------------------------------------------
+// ---- calls that are timed, or some of them --------------------------------------------
 
-// The node of a call of the function in rdi, which returns to rsi, of the thread in rcx; r10 tells
-// it from other open calls. rdx = its offset, r9 = the table, r8 = its frame, taken, with key and
-// function in it. Clobbers rax. Most often the frame has had the same node before: it is asked
-// first, and taken for that, as a signal handler would use it otherwise. No frame ever had a node
-// whose calls are not timed, and the last one had none. Where a handler has forked since
-// PROF_THREAD, there is no frame.
+// Finds the node of a call of the function in rdi, which returns to rsi, for the thread in rcx. r10
+// identifies the call among the open calls. Results: rdx = the node's offset, r9 = the table, r8 =
+// the frame that was taken for the call, with key and function filled in. Clobbers rax. The frame
+// has usually had the same node before, so that node is tried first. The frame is taken before it
+// is read, as a signal handler would use it otherwise. No frame ever had a node with a flag of
+// PROF_NODE_ODD, and the last frame never had any node. So neither has to be tested on this path.
+// If a signal handler has forked since PROF_THREAD, there is no frame.
 .macro PROF_FIND_NODE slow
 	mov	PROF_THREAD_TABLE(%rcx), %r9
 	mov	PROF_THREAD_NEXT(%rcx), %r8
@@ -125,10 +128,10 @@ FUNCTION \name
 84:
 .endm
 
-// The rest of it, out of the way. \same: the call on top is at the same address; from there back to
-// 80 if it is around this one.
+// The rest of PROF_FIND_NODE, out of the usual path. \same: the label for a call on top at the same
+// address. The code there jumps back to 80 if the call on top is around this one.
 .macro PROF_FIND_MORE slow, same
-	// none is open, or the one on top needs a closer look
+	// no call is open, or the call on top has to be examined
 82:	je	\same
 	lea	PROF_FRAMES + PROF_FRAME_SIZE(%r9), %rax
 	cmp	%rax, %r8
@@ -161,8 +164,8 @@ FUNCTION \name
 	jmp	84b
 .endm
 
-// Opens the call of the frame at r8, which is timed. The clock is read last. To \long where the thread
-// may have waited for a processor.
+// Begins the call of the frame at r8, which is timed. The clock is read last. Goes to \long if the
+// thread may have waited for a processor.
 .macro PROF_BEGIN_TIMED long
 	mov	PROF_TABLE_DONE(%r9), %rax
 	mov	%rax, PROF_FRAME_DONE(%r8)
@@ -181,8 +184,8 @@ FUNCTION \name
 	mov	%r10, PROF_FRAME_PLACE(%r8)
 .endm
 
-// Counts and opens the call of the node at rdx, from \site, in the frame at r8. \all: it is timed,
-// as all are, and not one of some.
+// Counts the call of the node at rdx, from \site, and opens it in the frame at r8. \all: all calls
+// are timed, otherwise some.
 .macro PROF_OPEN site, all, long
 	incq	PROF_NODES + PROF_NODE_CALLS(%r9, %rdx)
 	mov	%rsi, PROF_FRAME_FROM(%r8)
@@ -204,7 +207,7 @@ FUNCTION \name
 87:
 .endm
 
-// The rest of it, out of the way.
+// The rest of PROF_OPEN, out of the usual path.
 .macro PROF_OPEN_MORE all, long
 .if \all
 85:	PROF_BEGIN_UNTIMED
@@ -216,7 +219,7 @@ FUNCTION \name
 	jmp	87b
 .endm
 
-// r8 = the time; 0: it cannot be read. Clobbers rax and rdx.
+// r8 = the time, or 0 if it cannot be read. Clobbers rax and rdx.
 .macro PROF_NOW
 	xor	%r8d, %r8d
 	cmpb	$0, sosc_clock_off(%rip)
@@ -228,7 +231,7 @@ FUNCTION \name
 80:
 .endm
 
-// r10 = the frame on top of the thread in rcx, r9 = the table.
+// r10 = the frame of the innermost call of the thread in rcx, r9 = the table.
 .macro PROF_TOP slow
 	mov	PROF_THREAD_TABLE(%rcx), %r9
 	mov	PROF_THREAD_NEXT(%rcx), %r10
@@ -236,10 +239,10 @@ FUNCTION \name
 	jb	\slow
 .endm
 
-// The call of the frame in r10, which was timed, is over at the time in r8. Clobbers rax and rdx.
+// Ends the call of the frame in r10, which was timed, at the time in r8. Clobbers rax and rdx.
 .macro PROF_END_TIMED slow, closed
 	mov	PROF_FRAME_KEY(%r10), %eax
-	and	$PROF_NODE_OFFSETS, %eax // the table is shared: it may say anything
+	and	$PROF_NODE_OFFSETS, %eax // shared memory: it may hold anything
 	PROF_IF_LONG %r8, %r9, %rdx, \slow
 	mov	%r8, %rdx
 	sub	PROF_FRAME_START(%r10), %rdx
@@ -254,8 +257,9 @@ FUNCTION \name
 	add	%rdx, PROF_TABLE_DONE(%r9)
 .endm
 
-// The call of the frame in r10 is over, at the time in r8. \all: it was timed, as all are, and not
-// one of some; then the clock is read now, and 0 in r8. Clobbers rax, rdx and r8.
+// Ends the call of the frame in r10. \all: all calls are timed, and r8 = the time. Otherwise only
+// some are timed, r8 = 0, and the clock is read here if the call was timed. Clobbers rax, rdx and
+// r8.
 .macro PROF_CLOSE slow, all
 	cmpq	$PROF_RETURNED, PROF_FRAME_PLACE - PROF_FRAME_SIZE(%r10)
 	je	\slow
@@ -274,7 +278,7 @@ FUNCTION \name
 	mov	%r10, PROF_THREAD_NEXT(%rcx)
 .endm
 
-// The rest of it, out of the way.
+// The rest of PROF_CLOSE, out of the usual path.
 .macro PROF_CLOSE_MORE slow, all
 .if \all
 82:	test	%eax, %eax
@@ -291,7 +295,8 @@ FUNCTION \name
 .endif
 .endm
 
-// __cyg_profile_func_enter(rdi = function, rsi = its return address), all calls timed or some.
+// __cyg_profile_func_enter(rdi = function, rsi = its return address). \all: all calls are timed,
+// otherwise some.
 .macro ENTER_HOOK name, all
 FUNCTION \name
 	.cfi_startproc
@@ -306,7 +311,7 @@ FUNCTION \name
 	mov	%r8, %rsi
 	jmp	sosc_prof_begin_late
 	PROF_FIND_MORE 9f, 7f
-	// at the same address: the compiler has put this function into that one
+	// at the same address: the compiler has inlined this function into the one on top
 7:	cmp	%rsi, PROF_FRAME_FROM - PROF_FRAME_SIZE(%r8)
 	jne	9f
 	mov	(%rsp), %rax
@@ -351,7 +356,7 @@ FUNCTION \name
 	EXIT_HOOK sosc_h_prof_exit, 1
 	EXIT_HOOK sosc_h_prof_exit_some, 0
 
-// mcount and __fentry__. \slot: where the function's return address lies.
+// mcount and __fentry__. \slot: address of the function's return address.
 .macro CALL_HOOK name, slot, hook, all, above=0
 FUNCTION \name
 	HOOK_BEGIN \slot, \hook, \above, 9f
@@ -448,7 +453,7 @@ FUNCTION sosc_x_prof
 	OWN_HOOK sosc_h_prof_own_exit, sosc_prof_exit, exit
 	OWN_HOOK sosc_h_prof_own_bare, sosc_prof_bare, bare
 
-// ---- empty functions that report themselves, to measure what that costs ---------------
+// ---- empty functions with hooks, to measure what the hooks cost ------------------------
 
 FUNCTION sosc_prof_fake_mcount
 	.cfi_startproc

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hooks of calls that are logged, for x86-64: see arch_x86_64_prof.S, and log.c for what is not
-// done here. A call's frame has all that its unit will say, so that a return writes it without a
-// call into C.
+// Hooks of calls that are logged, for x86-64: see arch_x86_64_prof.S, and log.c for the other
+// cases. A call's frame holds all contents of its unit, so that the return can write the unit
+// without a call into C.
 
 #include "prof/arch_x86_64_prof.inc"
 
@@ -12,10 +12,11 @@
 
 	.text
 
-// What a call is inside of that returns to rsi, of the thread in rcx; r10 tells it from other open
-// calls: rdx = when that has begun, r11 = flags and commit word of its frame, r8 = that frame, the
-// next one, r9 = the table. Clobbers rax. Where a handler has forked since PROF_THREAD, there is no
-// frame. \hook: enum sosc_prof_hook.
+// Finds the call around a call that returns to rsi, for the thread in rcx. r10 identifies the new
+// call among the open calls. Results: rdx = the time when the call around it began, r11 = flags and
+// commit word for the new frame, r8 = the new frame, which is the next free one, r9 = the table.
+// Clobbers rax. If a signal handler has forked since PROF_THREAD, there is no frame. \hook: enum
+// sosc_prof_hook.
 .macro LOG_AROUND hook, slow, closer
 	mov	PROF_THREAD_TABLE(%rcx), %r9
 	mov	PROF_THREAD_NEXT(%rcx), %r8
@@ -33,7 +34,7 @@
 81:
 .endm
 
-// The same where no call is open, to 81 of LOG_AROUND.
+// The same if no call is open. Goes on at 81 of LOG_AROUND.
 .macro LOG_ROOT hook, slow
 	lea	PROF_FRAMES + PROF_FRAME_SIZE(%r9), %rax
 	cmp	%rax, %r8
@@ -43,8 +44,9 @@
 	jmp	81b
 .endm
 
-// Opens the call, whose hook returns to \site. It is one that others see when its clock is read. To
-// \long, before that, where the thread may have waited for a processor: its place is in r10.
+// Opens the call, whose hook returns to \site. Signal handlers see the frame as an open call only
+// after its clock has been read. Goes to \long before that if the thread may have waited for a
+// processor: then the frame's place is in r10.
 .macro LOG_OPEN site, long
 	lea	PROF_FRAME_SIZE(%r8), %rax
 	mov	%rax, PROF_THREAD_NEXT(%rcx)
@@ -64,7 +66,7 @@
 	mov	%r10, PROF_FRAME_PLACE(%r8)
 .endm
 
-// r8 = the time, 0: it must not be read. Clobbers rax and rdx.
+// r8 = the time, or 0 if it must not be read. Clobbers rax and rdx.
 .macro LOG_NOW slow
 	xor	%r8d, %r8d
 	cmpb	$0, sosc_clock_off(%rip)
@@ -75,7 +77,7 @@
 	mov	%rdx, %r8
 .endm
 
-// r10 = the frame on top of the thread in rcx, rdx = the table.
+// r10 = the frame of the innermost call of the thread in rcx, rdx = the table.
 .macro LOG_TOP slow
 	mov	PROF_THREAD_TABLE(%rcx), %rdx
 	mov	PROF_THREAD_NEXT(%rcx), %r10
@@ -83,10 +85,10 @@
 	jb	\slow
 .endm
 
-// The call of the frame in r10 is over, of the thread in rcx, at the time in r8: its unit is
-// written. rdx = the table. On the \slow way all is as it was, but for rax, rdx, r9 and r10. To
-// \full where there is no room for it. To \taken, and from there back to 80, where somebody may have
-// taken the unit in rax. Clobbers r8, too.
+// Ends the call of the frame in r10, of the thread in rcx, at the time in r8, and writes its unit.
+// rdx = the table. At \slow everything is unchanged, except for rax, rdx, r9 and r10. Goes to \full
+// if there is no room for the unit. Goes to \taken, and from there back to 80, if a signal handler
+// may have taken the unit in rax. Clobbers r8, too.
 .macro LOG_CLOSE slow, full, taken
 	cmpq	$PROF_RETURNED, PROF_FRAME_PLACE - PROF_FRAME_SIZE(%r10)
 	je	\slow
@@ -117,8 +119,9 @@
 	mov	%r8d, (%rax)
 .endm
 
-// The slow way may write nothing, and then nobody puts the thread's position back: it would come to
-// look like one with room. A handler that has moved on meanwhile has its own.
+// The thread's position is beyond the end of its chunk now. If the slow path writes nothing, nobody
+// resets the position, and after more calls it could look like a position with room. A signal
+// handler that has moved on to another chunk has set a new position.
 .macro LOG_FULL slow
 	mov	%rax, %rdx
 	add	$32, %rax
@@ -127,7 +130,7 @@
 .endm
 
 // A signal handler has recorded more behind the unit in rax. Or it has forked, and this is the
-// child: the unit is the parent's, and the frame, too.
+// child: then the unit and the frame are the parent's.
 .macro LOG_TAKEN done
 	mov	%rax, %rdx
 	lea	sosc_ring_is_ours(%rip), %rax
@@ -151,7 +154,7 @@ FUNCTION sosc_h_prof_log_enter
 	mov	%r8, %rsi
 	mov	%r10, %rdx
 	jmp	sosc_prof_log_begin_late
-	// at the same address: the compiler has put this function into that one
+	// at the same address: the compiler has inlined this function into the one on top
 7:	jne	8f
 	cmp	%rsi, PROF_FRAME_FROM - PROF_FRAME_SIZE(%r8)
 	jne	9f
@@ -193,7 +196,8 @@ FUNCTION sosc_h_prof_log_bare
 	jmp	sosc_prof_log_bare
 	.cfi_endproc
 
-// mcount and __fentry__, as CALL_HOOK: the node of a function says that its returns can be seen.
+// mcount and __fentry__, like CALL_HOOK. Nodes are only used to know whether the function's return
+// can be observed.
 .macro LOG_HOOK name, slot, hook, above=0
 FUNCTION \name
 	HOOK_BEGIN \slot, \hook, \above, 9f
@@ -213,7 +217,7 @@ FUNCTION \name
 	jne	9f
 	cmp	%r11, SOSC_DISTANCE + SITE_CELL(%r8)
 	jne	9f
-	lea	5(%rdi), %rax // as PROF_FIND_NODE, the key being SOSC_PROF_NO_CALLER
+	lea	5(%rdi), %rax // as PROF_FIND_NODE with the key SOSC_PROF_NO_CALLER
 	imul	%rdx, %rax
 	shr	$(64 - PROF_NODE_BITS - PROF_NODE_SHIFT), %rax
 	and	$-(1 << PROF_NODE_SHIFT), %rax
@@ -258,7 +262,7 @@ FUNCTION \name
 	LOG_HOOK sosc_h_prof_log_fentry, 72(%rsp), 1
 	LOG_HOOK sosc_h_prof_log_entry, 72 + ENTRY_ABOVE(%rsp), 1, ENTRY_ABOVE
 
-// As sosc_x_prof.
+// Does the same as sosc_x_prof.
 FUNCTION sosc_x_prof_log
 	PROF_EXIT_START
 	KEEP	%r8

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call is reported, or its return: whatever the assembly does not do in a few instructions.
+// Reported calls and returns: everything that the assembly does not do in a few instructions.
 
 #include "base/clock.h"
 #include "call/site.h"
@@ -8,7 +8,7 @@
 #include "ring/delay.h"
 #include "thread/thread.h"
 
-/** This thread, as sosc_prof_thread_slow() returns it. */
+/** Find this thread. Returns the same as sosc_prof_thread_slow(). */
 struct sosc_prof_thread *sosc_prof_self(void)
 {
 	uint64_t key = sosc_thread_pointer();
@@ -21,8 +21,8 @@ struct sosc_prof_thread *sosc_prof_self(void)
 }
 
 /**
- * The table of a thread that has one of its own; else NULL. It is asked once: where a signal handler
- * forks meanwhile, the child finds its thread's place empty.
+ * Return the table of a thread that has one of its own, otherwise NULL. The pointer is read only
+ * once: if a signal handler forks meanwhile, the child finds its thread's entry wiped.
  */
 struct sosc_prof_table *sosc_prof_table_of(const struct sosc_prof_thread *thread)
 {
@@ -32,7 +32,9 @@ struct sosc_prof_table *sosc_prof_table_of(const struct sosc_prof_thread *thread
 	return table == sosc_prof_shared ? NULL : table;
 }
 
-/** The offset of a node, which may be a new one; 0: there is no room for that. */
+/**
+ * Return the offset of a node, which may be a new one. Return 0 if there is no room for a new one.
+ */
 uint64_t sosc_prof_find_node(struct sosc_prof_table *table, uint64_t key,
 			     const struct sosc_prof_call *call)
 {
@@ -49,7 +51,8 @@ static uint64_t key_of(uint64_t from)
 	return from && !(from & SOSC_PROF_INSIDE) ? from : SOSC_PROF_NO_CALLER;
 }
 
-// The offset of the node of @call, which is not counted yet; @flags are those of its frame.
+// Returns the offset of the node of @call, which is not counted yet. @flags becomes the flags for
+// its frame.
 static uint64_t node_of(struct sosc_prof_thread *thread, struct sosc_prof_table *table,
 			const struct sosc_prof_call *call, uint32_t *flags)
 {
@@ -87,7 +90,7 @@ static void count_alone(struct sosc_prof_thread *thread, const struct sosc_prof_
 		(void)count(table, sosc_prof_find_node(table, key_of(call->from), call));
 }
 
-// An open call of the node at @at; NULL: there is no room.
+// Opens a call of the node at @at. Returns NULL if there is no room.
 static struct sosc_prof_frame *open_call(struct sosc_prof_thread *thread,
 					 struct sosc_prof_table *table,
 					 const struct sosc_prof_call *call, uint64_t at)
@@ -96,7 +99,7 @@ static struct sosc_prof_frame *open_call(struct sosc_prof_thread *thread,
 
 	if (!frame)
 		return NULL;
-	// the last one stays as it is: see PROF_FIND_NODE
+	// the last frame is never used: see PROF_FIND_NODE
 	if (frame - sosc_prof_frames(table) >= SOSC_PROF_FRAMES - 2) {
 		sosc_local_increment(&table->deep);
 		return NULL;
@@ -116,8 +119,9 @@ static bool is_timed(const struct sosc_prof_frame *frame)
 }
 
 /**
- * The time, of a thread to which nothing was reported since the table's last. What it waited for a
- * processor meanwhile is taken out of the calls that are open: they begin later.
+ * Returns the time, for a thread to which nothing was reported since table->last. If it has waited
+ * for a processor since then, the time of the wait is taken out of all open calls: their start is
+ * moved.
  */
 static uint64_t time_after(struct sosc_prof_table *table, const struct sosc_prof_frame *end)
 {
@@ -135,13 +139,13 @@ static uint64_t time_after(struct sosc_prof_table *table, const struct sosc_prof
 	return now;
 }
 
-/** @frame has begun, but for its clock. For the assembly. */
+/** Begin the call of @frame: all but the clock is set. Called from assembly. */
 void sosc_prof_begin_late(struct sosc_prof_table *table, struct sosc_prof_frame *frame)
 {
 	table->last = frame->start = time_after(table, frame);
 }
 
-// The clock is read last: what comes before is not the call's time.
+// The clock is read last, so that the work before is not part of the call's time.
 static void begin(struct sosc_prof_table *table, struct sosc_prof_frame *frame, uint64_t sp,
 		  uint32_t flags, uint64_t number)
 {
@@ -155,7 +159,7 @@ static void begin(struct sosc_prof_table *table, struct sosc_prof_frame *frame, 
 		sosc_prof_begin_late(table, frame);
 }
 
-/** __cyg_profile_func_enter, where calls are timed. */
+/** __cyg_profile_func_enter, if calls are timed. */
 void sosc_prof_enter(uint64_t function, uint64_t from, uint64_t site, uint64_t sp)
 {
 	struct sosc_prof_thread *thread = sosc_prof_self();
@@ -177,7 +181,8 @@ void sosc_prof_enter(uint64_t function, uint64_t from, uint64_t site, uint64_t s
 		begin(table, frame, sp, flags, number);
 }
 
-// @frame is over, NULL: the call is not open. Its time was read before, or is now.
+// The call of @frame has ended. @frame is NULL if the call is not open. @now is the time, or 0 if
+// it is still to be read.
 static void end(struct sosc_prof_thread *thread, struct sosc_prof_table *table,
 		struct sosc_prof_frame *frame, uint64_t now)
 {
@@ -194,7 +199,7 @@ static void end(struct sosc_prof_thread *thread, struct sosc_prof_table *table,
 	sosc_prof_pop(thread, frame);
 }
 
-/** __cyg_profile_func_exit, where calls are timed; @now is 0 where the clock was not read. */
+/** __cyg_profile_func_exit, if calls are timed. @now is 0 if the clock was not read. */
 void sosc_prof_exit(uint64_t function, uint64_t from, uint64_t sp, uint64_t now)
 {
 	struct sosc_prof_thread *thread = sosc_prof_self();
@@ -204,7 +209,7 @@ void sosc_prof_exit(uint64_t function, uint64_t from, uint64_t sp, uint64_t now)
 		end(thread, table, sosc_prof_find(thread, table, function, from, sp), now);
 }
 
-/** mcount or __fentry__, where calls are timed: the function returns to a trampoline. */
+/** mcount or __fentry__, if calls are timed: the function will return to a trampoline. */
 void sosc_prof_called(uint64_t site, uint64_t *slot, struct sosc_cell *cell, uint32_t hook)
 {
 	struct sosc_prof_thread *thread = sosc_prof_self();
@@ -223,7 +228,7 @@ void sosc_prof_called(uint64_t site, uint64_t *slot, struct sosc_cell *cell, uin
 	}
 	at = node_of(thread, table, &call, &flags);
 	number = count(table, at);
-	// of a call without a node nobody has looked at the code
+	// if the call has no node, its code has not been examined
 	if (!at || sosc_prof_node_at(table, at)->flags & SOSC_PROF_NODE_UNSEEN)
 		return;
 	code = sosc_site_find(call.from, cell);
@@ -234,7 +239,7 @@ void sosc_prof_called(uint64_t site, uint64_t *slot, struct sosc_cell *cell, uin
 	begin(table, frame, call.sp, flags, number);
 }
 
-/** A function has returned to the trampoline at @code, from where its return address was: @sp. */
+/** A function has returned to the trampoline at @code. Its return address was at @sp. */
 void sosc_prof_returned(uint64_t code, uint64_t sp, uint64_t now)
 {
 	const struct sosc_site *site = (const void *)(code + SOSC_DISTANCE);
@@ -245,7 +250,7 @@ void sosc_prof_returned(uint64_t code, uint64_t sp, uint64_t now)
 		end(thread, table, sosc_prof_find(thread, table, 0, site->ret, sp), now);
 }
 
-/** __cyg_profile_func_enter that found no node, where calls are only counted. */
+/** __cyg_profile_func_enter that found no node, if calls are only counted. */
 void sosc_prof_count_slow(uint64_t function, uint64_t from, uint64_t site)
 {
 	struct sosc_prof_call call = {
@@ -265,7 +270,7 @@ void sosc_prof_count_hook(uint64_t site, uint64_t *slot, uint32_t hook)
 	count_alone(sosc_prof_self(), &call);
 }
 
-/** __cyg_profile_func_enter_bare, which does not say who has called. */
+/** __cyg_profile_func_enter_bare, which does not tell the caller. */
 void sosc_prof_bare(uint64_t site)
 {
 	struct sosc_prof_call call = {.function = site, .site = site, .hook = SOSC_PROF_BARE};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The room at a function's entry, and the call that fills it, for x86-64.
+// The room at a function's entry, and the call that is written there, for x86-64.
 
 #include "base/jump.h"
 #include "prof/entries.h"
@@ -7,12 +7,12 @@
 enum {
 	CALL = 0xe8,
 	CALL_SIZE = 5,
-	NO_PREFIX = 0x2e, // cs: it means nothing in front of a call
+	NO_PREFIX = 0x2e, // the prefix cs:, which has no effect in front of a call
 	BREAK = 0xcc,
-	SPLIT_MOST = 8, // bytes in the place of several instructions
+	SPLIT_MOST = 8, // most bytes, if several instructions are replaced
 };
 
-/** The size of a landing mark for indirect calls. */
+/** Return the size of an endbr64 at @code, or 0 if there is none. */
 uint32_t sosc_mark_size(const uint8_t *code, const uint8_t *end)
 {
 	static const uint8_t mark[] = {0xf3, 0x0f, 0x1e, 0xfa}; // endbr64
@@ -29,7 +29,7 @@ static uint32_t nop_at(const uint8_t *code, const uint8_t *end)
 	return size <= end - code ? size : 0;
 }
 
-/** How many bytes of no-operations @code begins with. */
+/** Return the number of bytes of no-operations with which @code begins. */
 uint32_t sosc_nops_size(const uint8_t *code, const uint8_t *end)
 {
 	uint32_t size = 0, next;
@@ -39,7 +39,7 @@ uint32_t sosc_nops_size(const uint8_t *code, const uint8_t *end)
 	return size;
 }
 
-/** Room in whole no-operations at @code, as few of them as there can be. */
+/** Return the room at @code. It consists of whole no-operations, of as few as possible. */
 struct sosc_room sosc_room_at(const uint8_t *code, const uint8_t *end)
 {
 	uint32_t first = nop_at(code, end), size = first, next = first;
@@ -54,8 +54,8 @@ struct sosc_room sosc_room_at(const uint8_t *code, const uint8_t *end)
 }
 
 /**
- * Make the bytes of one call of @to, from @at, that takes @size of them: it ends where the last
- * no-operation has ended. False where it does not reach.
+ * Write one call of @to into @code, for the address @at. It takes @size bytes and ends where the
+ * last no-operation has ended. Return false if @to is out of reach.
  */
 bool sosc_write_call(uint8_t *code, uint32_t size, uint64_t at, uint64_t to)
 {
@@ -70,7 +70,7 @@ bool sosc_write_call(uint8_t *code, uint32_t size, uint64_t at, uint64_t to)
 	return true;
 }
 
-/** Where a call leads that stands at @at; 0: another instruction does. */
+/** Return the target of the call that stands at @at, or 0 if there is another instruction. */
 uint64_t sosc_called_at(const uint8_t *code, const uint8_t *end, uint64_t at)
 {
 	uint32_t size = CALL_SIZE;
@@ -84,7 +84,7 @@ uint64_t sosc_called_at(const uint8_t *code, const uint8_t *end, uint64_t at)
 	return at + size + (uint64_t)(int64_t)rel32;
 }
 
-/** Make code that does what an entry trampoline does, for the cell at @cell, and keeps r11. */
+/** Write code that does the same as an entry trampoline for the cell at @cell, and keeps r11. */
 void sosc_write_stub(uint8_t code[SOSC_ENTRY_STUB], uint64_t cell)
 {
 	static const uint8_t keep[] = {0x41, 0x53}; // push %r11

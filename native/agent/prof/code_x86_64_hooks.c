@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the code around a hook says of the frame of its function, for x86-64.
+// What the code around a hook tells about the stack frame of its function, for x86-64.
 
 #include "image/image.h"
 #include "prof/prof.h"
 #include "prof/silence.h"
 
-enum { PROLOGUE = 96 }; // bytes of one, in front of mcount
+enum { PROLOGUE = 96 }; // bytes in front of mcount that may belong to the function's prologue
 
-// gcc's nested functions: the static chain lies between __fentry__ and the return address ("push
-// %r10; call", with anything in between). What follows the call takes it back, and no other
-// function begins by "pop %r10".
+// Nested functions of gcc: the static chain lies between __fentry__'s return address and the
+// function's ("push %r10; call", possibly with other instructions in between). The code behind the
+// call pops it, and no other function begins with "pop %r10".
 static bool is_nested(uint64_t site)
 {
 	const uint8_t *code = (const void *)site;
 
-	return code[0] == 0x41 && code[1] == 0x5a; // the first is a prefix: there is a second
+	// the first byte is a prefix, so there is a second one
+	return code[0] == 0x41 && code[1] == 0x5a;
 }
 
-/** Where the return address lies of the function whose hook returns to @site. */
+/** Return the address of the return address of the function whose hook returns to @site. */
 uint64_t *sosc_prof_return_slot(uint32_t hook, uint64_t site, uint64_t *first)
 {
 	return hook == SOSC_PROF_FENTRY && is_nested(site) ? first + 1 : first;
 }
 
-// Whether the processor keeps return addresses of its own, which only calls put there. Where it
-// does not, the instruction does nothing.
+// Returns whether the processor keeps a shadow stack of return addresses, which only calls can
+// write. Without a shadow stack the instruction has no effect.
 static bool has_shadow_stack(void)
 {
 	uint64_t top = 0;
@@ -34,10 +35,10 @@ static bool has_shadow_stack(void)
 }
 
 /**
- * Whether a function's return must not lead elsewhere, or would not, as what looks like the return
- * address is a copy: a function whose frame is aligned anew
- * ("lea 8(%rsp),%r10; and $-32,%rsp; push -8(%r10)") returns by the one above that. Other code
- * that looks so costs a function its times, and no more.
+ * Return whether the function's return cannot be observed. With a shadow stack its return address
+ * must not be changed. And in a function that aligns its frame ("lea 8(%rsp),%r10; and $-32,%rsp;
+ * push -8(%r10)"), the apparent return address is a copy: the function returns by the original
+ * above it. If other code looks like that, its function is not timed, but nothing worse happens.
  */
 bool sosc_prof_is_unseen(uint32_t hook, uint64_t site)
 {
@@ -56,7 +57,7 @@ bool sosc_prof_is_unseen(uint32_t hook, uint64_t site)
 	for (uint64_t i = 4; i < PROLOGUE && image && sosc_code_readable(image, site - i); i++) {
 		const uint8_t *at = code - i;
 
-		// of r10, or of r13 in a nested function
+		// via r10, or r13 in a nested function
 		if (at[0] == 0x41 && at[1] == 0xff && (at[2] == 0x72 || at[2] == 0x75) &&
 		    at[3] == 0xf8)
 			return true;
@@ -66,16 +67,16 @@ bool sosc_prof_is_unseen(uint32_t hook, uint64_t site)
 
 enum { ENDBR64 = 0xfa1e0ff3 };
 
-// The bytes in front of @code, as far as they belong to it.
+// Returns whether the @size bytes in front of @code are @bytes.
 static bool ends_with(const uint8_t *code, const uint8_t *bytes, uint32_t size)
 {
 	return !memcmp(code - size, bytes, size);
 }
 
 /**
- * Where calls of the linker's stub begin whose jump has the displacement at @displacement; 0: another
- * instruction has it. There may be a landing mark, a prefix (bnd), and what mold's stubs say to
- * the one that binds ("mov $index, %r11d").
+ * Return the start of the linker's stub whose jump has its displacement at @displacement, or 0 if
+ * the displacement belongs to another instruction. In front of the jump there may be an endbr64, a
+ * bnd prefix, and in mold's stubs the index for lazy binding ("mov $index, %r11d").
  */
 uint64_t sosc_prof_stub_start(const struct sosc_loaded *image, uint64_t displacement)
 {
@@ -98,8 +99,9 @@ uint64_t sosc_prof_stub_start(const struct sosc_loaded *image, uint64_t displace
 }
 
 /**
- * What may stand in the place of a call whose displacement is at @displacement: of a slot that it
- * calls through, or @to_code. Whether it is an instruction is another question.
+ * Return the instruction that may replace a call with its displacement at @displacement: a call
+ * through a slot or, with @to_code, a direct call. The caller has to make sure that an instruction
+ * begins there.
  */
 struct sosc_no_call sosc_prof_no_call(uint64_t displacement, bool to_code)
 {

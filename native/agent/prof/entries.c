@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that were compiled with room at their entry: no-operations, and a list of where they are
-// (-fpatchable-function-entry). A call is put there, of what __fentry__ would be.
+// Functions that were compiled with room at their entry: no-operations, and a list of their
+// addresses (-fpatchable-function-entry). A call is written there, which does the same as a call of
+// __fentry__.
 //
-// Nobody runs such code while it is written: the process stands still, or its image has just come.
-// Where threads may stand in between several no-operations, soscope writes, who knows where they
-// stand: then the journal alone says what is to be written.
+// No thread executes such code while it is written: the process is stopped, or its image has just
+// been loaded. If threads may stand between several no-operations, soscope writes the code, since
+// it knows where the threads stand. Then only the journal tells what is to be written.
 
 #include "prof/entries.h"
 #include "base/clock.h"
@@ -21,11 +22,11 @@
 #include "prof/prof.h"
 
 enum {
-	LISTS = 256, // neighbours are one
+	LISTS = 256, // adjacent lists count as one
 	OFTEN = 16, // entries between looks at the clock
-	DEFERRED_MOST = 1000, // that soscope is to write in one turn
-	BEFORE = 8, // bytes in front of a list's address that are looked at
-	BEHIND = 128, // and behind its page
+	DEFERRED_MOST = 1000, // entries that soscope is to write in one turn
+	BEFORE = 8, // bytes in front of a listed address that are read, too
+	BEHIND = 128, // bytes behind the page that are read, too
 	WORD = 8,
 };
 
@@ -35,17 +36,18 @@ static struct {
 	uint32_t count;
 } found;
 
-// What is to be written: some bytes of a copy of a page and what is behind it.
+// Code that is to be written: some bytes of a copy of a page and of the bytes behind it.
 static struct {
 	uint64_t at, size;
-	uint64_t low, high; // that have been changed
-	uint32_t entries; // how many
+	uint64_t low, high; // range of the bytes that were changed
+	uint32_t entries; // number of entries in it
 	uint8_t bytes[SOSC_PAGE + BEHIND];
 } window;
 
 static void add(uint32_t *what, uint32_t how_many)
 {
-	__atomic_fetch_add(what, how_many, __ATOMIC_RELAXED); // children that are followed share it
+	// children that are followed share the counter
+	__atomic_fetch_add(what, how_many, __ATOMIC_RELAXED);
 }
 
 static void leave(enum sosc_prof_left why)
@@ -74,7 +76,7 @@ static void forget_window(void)
 	window.high = 0;
 }
 
-// Has the window show the code around @addr; false: it cannot be read.
+// Moves the window to the code around @addr. Returns false if it cannot be read.
 static bool look(uint64_t addr)
 {
 	uint64_t at = (addr - BEFORE) & ~(uint64_t)(SOSC_PAGE - 1);
@@ -93,8 +95,9 @@ static uint8_t *code_at(uint64_t addr)
 	return window.bytes + (addr - window.at);
 }
 
-// Where the function begins that has the no-operation at @addr; 0: nothing says so. There may be
-// some in front of it, and a landing mark in front of them.
+// Returns the start of the function that has the no-operation at @addr, or 0 if the unwind tables
+// do not tell it. There may be no-operations in front of the start, and an endbr64 in front of
+// these.
 static uint64_t start_of(const struct sosc_loaded *image, uint64_t addr)
 {
 	const uint8_t *end = window.bytes + window.size;
@@ -112,7 +115,8 @@ static uint64_t start_of(const struct sosc_loaded *image, uint64_t addr)
 	return 0;
 }
 
-// Takes down that @size bytes at @addr become @code: the journal's words have eight.
+// Notes in the journal that @size bytes at @addr become @code. One entry of the journal holds eight
+// bytes.
 static bool note(const struct sosc_loaded *image, uint64_t addr, const uint8_t *code,
 		 struct sosc_room room)
 {
@@ -138,14 +142,14 @@ static void patch(const struct sosc_hooking *work, uint64_t addr, uint64_t start
 
 	stub = sosc_prof_stub(work->image);
 	if (stub && sosc_called_at(code_at(at), end, at) == stub)
-		return; // listed twice
+		return; // the list has this function twice
 	if (!room.size)
 		leave(room.is_other && addr >= start ? SOSC_PROF_LEFT_OTHER : SOSC_PROF_LEFT_SMALL);
 	else if (!stub || !sosc_write_call(code, room.size, at, stub) ||
 		 !note(work->image, at, code, room))
 		leave(SOSC_PROF_LEFT_FULL);
 	else if (work->defers) {
-		memcpy(code_at(at), code, room.size); // it is not to be found again
+		memcpy(code_at(at), code, room.size); // so that it is not found a second time
 		add(&sosc_prof->entries, 1);
 	} else {
 		memcpy(code_at(at), code, room.size);
@@ -162,7 +166,7 @@ static void see(const struct sosc_hooking *work, uint64_t addr)
 	uint64_t start;
 
 	if (!addr || !sosc_addr_executable(work->image, addr))
-		return; // the linker has left the function out
+		return; // the linker has removed the function
 	if (!look(addr)) {
 		leave(SOSC_PROF_LEFT_WRITE);
 		return;
@@ -174,7 +178,7 @@ static void see(const struct sosc_hooking *work, uint64_t addr)
 		patch(work, addr, start);
 }
 
-// What calls hooks as well would report each call twice.
+// Code that calls hooks as well would report each call twice.
 static bool has_hooks(const struct sosc_loaded *image)
 {
 	static const char names[][25] = {"mcount", "_mcount", "__fentry__",
@@ -206,7 +210,7 @@ static bool find_lists(const struct sosc_hooking *work)
 	return found.count;
 }
 
-// The address that is listed at place @number of all lists; false: there is none.
+// Returns the address with this number in all lists. Returns false if there is none.
 static bool listed(uint64_t number, uint64_t *addr)
 {
 	for (uint32_t i = 0; i < found.count; i++) {
@@ -221,7 +225,10 @@ static bool listed(uint64_t number, uint64_t *addr)
 	return false;
 }
 
-/** Patch the entries of an image that is wanted; false: it is past @until. */
+/**
+ * Patch the entries of an image, if they are wanted. Return false if the time @until has come
+ * first.
+ */
 bool sosc_prof_entries(struct sosc_hooking *work, uint64_t until)
 {
 	uint32_t seen = 0;

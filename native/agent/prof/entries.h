@@ -22,14 +22,14 @@ void sosc_prof_stubs_rest(void);
 // ---- code_<processor>_entries.c ------------------------------------------------------
 
 enum {
-	SOSC_ROOM_MOST = 15, // bytes of one instruction
+	SOSC_ROOM_MOST = 15, // most bytes of one instruction
 	SOSC_ENTRY_STUB = 16, // bytes
 };
 
-struct sosc_room { // for a call, at a function's entry
-	uint32_t size; // bytes, 0: there is none
+struct sosc_room { // room for a call at a function's entry
+	uint32_t size; // bytes, 0 if there is no room
 	bool is_split; // several instructions stand there
-	bool is_other; // and the first one is no no-operation
+	bool is_other; // the first instruction is not a no-operation
 };
 
 uint32_t sosc_mark_size(const uint8_t *code, const uint8_t *end);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Open calls of a thread. They say who is inside whom, and since when; the program's own returns
-// depend on nothing here. A call that is left by longjmp, an exception or a coroutine is noticed
-// by its stack address, when something is reported that can only be behind it.
+// Open calls of a thread. They tell which call is inside which other, and since when. The program's
+// own returns do not depend on them. If a call is left by longjmp, an exception or a coroutine, its
+// stack address shows that as soon as something is reported that can only come after the end of the
+// call.
 //
-// A signal handler may come at any moment, and find a frame on top that is being written: it is
-// of who was interrupted, and stays.
+// A signal handler may run at any moment and find a frame on top that is being written. That frame
+// belongs to the interrupted code, so the handler leaves it alone.
 
 #include "base/signals.h"
 #include "call/site.h"
@@ -13,11 +14,12 @@
 #include "thread/thread.h"
 
 enum {
-	NOBODY = 0, // a frame's place: it is being written
-	RETURNED = PROF_RETURNED, // while others above it are open
-	GAP = 1 << 16, // bytes between frames that lie on one stack, most often
+	NOBODY = 0, // a frame's place: the frame is being written
+	RETURNED = PROF_RETURNED, // the call has returned, but calls above it are open
+	GAP = 1 << 16, // bytes: frames on one stack usually lie closer to each other
 	REACH = 1 << 23, // bytes of a stack
-	HOST = 512, // bytes that a function has pushed when another one inside it reports itself
+	// bytes that a function may have pushed when a function inlined into it reports itself
+	HOST = 512,
 };
 
 static bool is_hidden(const struct sosc_prof_frame *frame)
@@ -25,7 +27,9 @@ static bool is_hidden(const struct sosc_prof_frame *frame)
 	return frame->place == NOBODY || frame->place == RETURNED;
 }
 
-/** The time of a call that is over at @now, which is its own where no other call took it. */
+/**
+ * The call has ended at @now: add its time. Its self time is the time that no inner call has taken.
+ */
 void sosc_prof_close(struct sosc_prof_table *table, struct sosc_prof_frame *frame, uint64_t now)
 {
 	struct sosc_prof_node *node = sosc_prof_node_at(table, frame->key);
@@ -44,10 +48,10 @@ void sosc_prof_close(struct sosc_prof_table *table, struct sosc_prof_frame *fram
 	sosc_local_increase(&table->done, ticks - inside);
 }
 
-/** @frame has returned: give it up. */
+/** The call of @frame has returned: release the frame. */
 void sosc_prof_pop(struct sosc_prof_thread *thread, struct sosc_prof_frame *frame)
 {
-	if (frame >= thread->next) // a signal handler has done so
+	if (frame >= thread->next) // a signal handler has released it already
 		return;
 	if (frame != thread->next - 1) {
 		frame->place = RETURNED;
@@ -59,7 +63,8 @@ void sosc_prof_pop(struct sosc_prof_thread *thread, struct sosc_prof_frame *fram
 	} while ((--frame)->place == RETURNED);
 }
 
-// A call that nobody saw return. A handler that comes here, too, does not find it any more.
+// Gives up a call whose return was not seen. A signal handler that gets here, too, does not find it
+// any more.
 static void give_up(struct sosc_prof_table *table, struct sosc_prof_frame *frame)
 {
 	struct sosc_prof_frame call = *frame;
@@ -71,8 +76,8 @@ static void give_up(struct sosc_prof_table *table, struct sosc_prof_frame *frame
 	sosc_local_increment(&table->left);
 }
 
-// Calls that nobody saw return, down to @keep: they took until the last thing that was reported
-// inside them, at least.
+// Gives up the calls above @keep, whose returns were not seen. They lasted at least until the last
+// report inside them.
 static void leave(struct sosc_prof_thread *thread, struct sosc_prof_table *table,
 		  const struct sosc_prof_frame *keep)
 {
@@ -106,7 +111,7 @@ static void leave_as(struct sosc_prof_thread *mine, struct sosc_prof_table *tabl
 		sosc_signals_release(&before);
 }
 
-/** A thread begins with a table: calls that are open there are of one that has ended. */
+/** A thread begins to use a table. Open calls in it belong to a thread that has ended. */
 void sosc_prof_leave_all(struct sosc_prof_thread *thread, struct sosc_prof_table *table)
 {
 	struct sosc_prof_frame *first = sosc_prof_frames(table), *next = first;
@@ -127,8 +132,9 @@ static uint64_t behind_trampolines(uint64_t from)
 	return to ? to : from;
 }
 
-// Whether @frame, at the address of @call or a little below, is around it all the same: it has
-// jumped there in the place of a call, or the compiler has put the one into the other.
+// Returns whether @frame is around @call although it lies at the same address or a little below it.
+// Either its function has jumped to the other one (a tail call), or the compiler has inlined one
+// into the other.
 static bool is_around(const struct sosc_prof_frame *frame, const struct sosc_prof_call *call)
 {
 	uint64_t at = ~frame->place;
@@ -140,8 +146,9 @@ static bool is_around(const struct sosc_prof_frame *frame, const struct sosc_pro
 }
 
 /**
- * The frame around @call; NULL: there is none. Those that can only be over are given up: they lie
- * below it, on its stack, which is where frames lie close to each other.
+ * Return the frame around @call, or NULL if there is none. Gives up frames whose calls must have
+ * ended: they lie below @call on the same stack. Frames are taken to lie on one stack if they lie
+ * close to each other.
  */
 struct sosc_prof_frame *sosc_prof_settle(struct sosc_prof_thread *thread,
 					 struct sosc_prof_table *table,
@@ -188,8 +195,9 @@ static bool is_it(const struct sosc_prof_frame *frame, uint64_t function, uint64
 }
 
 /**
- * The frame of a call that returns: of @function where that reports it itself at @sp, or of
- * whatever has its return address, @from, there; NULL: it is not open. Calls inside it are over.
+ * Return the frame of a call that returns, or NULL if it is not open. If the function reports its
+ * return itself, it is @function, and @sp its stack address. Otherwise it is the call that has its
+ * return address, @from, at @sp. Calls inside it have ended.
  */
 struct sosc_prof_frame *sosc_prof_find(struct sosc_prof_thread *thread,
 				       struct sosc_prof_table *table, uint64_t function,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call is in the log as one unit, written when it is over: whatever finds no room is a whole
-// call, and is counted as one. Those whose return cannot be seen are written when they begin.
+// A call is one unit in the log, which is written when the call ends. So if there is no room for a
+// unit, the loss is one whole call, and is counted as one. Calls whose return cannot be observed
+// are written when they begin.
 //
-// The ring may let its thread wait, and signal handlers come meanwhile: so a frame is given up
+// The ring may make its thread wait, and signal handlers may run meanwhile. So a frame is released
 // before its unit is written.
 
 #include "prof/log.h"
@@ -27,7 +28,7 @@ static void write(const struct sosc_reported *call)
 		sosc_prof_mute();
 	if (!unit)
 		return;
-	if (sosc_process() != process) { // a handler has forked: the parent writes it
+	if (sosc_process() != process) { // a signal handler has forked: the parent writes the unit
 		(void)sosc_ring_unneeded(NULL, thread, (uint64_t)unit);
 		return;
 	}
@@ -38,7 +39,7 @@ static void write(const struct sosc_reported *call)
 	__atomic_store_n(&unit->commit, call->commit, __ATOMIC_RELEASE);
 }
 
-/** The call that was open in @frame, which is given up, is over at @now. */
+/** The call that was open in @frame, which is released, has ended at @now. */
 void sosc_prof_log(const struct sosc_prof_frame *frame, uint64_t now, uint32_t flags)
 {
 	uint64_t ticks = now > frame->start ? now - frame->start : 0;
@@ -53,7 +54,7 @@ void sosc_prof_log(const struct sosc_prof_frame *frame, uint64_t now, uint32_t f
 	write(&call);
 }
 
-// How the unit of @call begins, which is inside the one in @around, NULL: in none.
+// Returns the first word of the unit of @call. @around is the call around it, or NULL.
 static uint32_t commit_of(const struct sosc_prof_call *call, const struct sosc_prof_frame *around)
 {
 	return (uint32_t)SOSC_UNIT_REPORTED << 28 | (around ? 0 : SOSC_REPORTED_ROOT) | call->hook;
@@ -87,7 +88,7 @@ static const struct sosc_prof_frame *settle(struct sosc_prof_thread *thread,
 	return sosc_prof_settle(thread, table, call);
 }
 
-// An open call, which begins when its stack address is said; NULL: there is no room.
+// Opens a call. It counts as begun when its stack address is set. Returns NULL if there is no room.
 static struct sosc_prof_frame *take(struct sosc_prof_thread *thread, struct sosc_prof_table *table,
 				    const struct sosc_prof_call *call,
 				    const struct sosc_prof_frame *around)
@@ -110,8 +111,8 @@ static struct sosc_prof_frame *take(struct sosc_prof_thread *thread, struct sosc
 	return frame;
 }
 
-// The time, of a thread to which nothing was reported since the table's last. A unit says how much of
-// that it waited for a processor.
+// Returns the time, for a thread to which nothing was reported since table->last. A unit in the log
+// tells how much of that time the thread has waited for a processor.
 static uint64_t time_after(const struct sosc_prof_table *table)
 {
 	uint64_t now = sosc_ticks();
@@ -122,7 +123,7 @@ static uint64_t time_after(const struct sosc_prof_table *table)
 	return sosc_ticks();
 }
 
-/** @frame has begun, but for its clock, and for its @place. For the assembly. */
+/** Begin the call of @frame: all but the clock and @place is set. Called from assembly. */
 void sosc_prof_log_begin_late(struct sosc_prof_table *table, struct sosc_prof_frame *frame,
 			      uint64_t place)
 {
@@ -130,7 +131,8 @@ void sosc_prof_log_begin_late(struct sosc_prof_table *table, struct sosc_prof_fr
 	__atomic_store_n(&frame->place, place, __ATOMIC_RELEASE);
 }
 
-// The clock is read last but for what makes the frame one that others see: they ask when it began.
+// The clock is read last, except for the place, which makes the frame visible to signal handlers:
+// they need to know when it began.
 static void begin(struct sosc_prof_table *table, struct sosc_prof_frame *frame, uint64_t sp)
 {
 	sosc_prof_log_begin_late(table, frame, ~sp);
@@ -160,7 +162,7 @@ void sosc_prof_log_enter(uint64_t function, uint64_t from, uint64_t site, uint64
 		write_unseen(&call, around);
 }
 
-// The call of @frame is over, NULL: it is not open.
+// The call of @frame has ended. @frame is NULL if the call is not open.
 static void end(struct sosc_prof_thread *thread, struct sosc_prof_table *table,
 		struct sosc_prof_frame *frame, uint64_t now)
 {
@@ -175,13 +177,13 @@ static void end(struct sosc_prof_thread *thread, struct sosc_prof_table *table,
 		now = time_after(table);
 	call = *frame;
 	if (!sosc_local_swap(&frame->place, call.place, PROF_RETURNED))
-		return; // a signal handler was here
+		return; // a signal handler has ended it already
 	table->last = now;
 	sosc_prof_pop(thread, frame);
 	sosc_prof_log(&call, now, 0);
 }
 
-/** __cyg_profile_func_exit; @now is 0 where the clock was not read. */
+/** __cyg_profile_func_exit. @now is 0 if the clock was not read. */
 void sosc_prof_log_exit(uint64_t function, uint64_t from, uint64_t sp, uint64_t now)
 {
 	struct sosc_prof_thread *thread = sosc_prof_self();
@@ -191,7 +193,10 @@ void sosc_prof_log_exit(uint64_t function, uint64_t from, uint64_t sp, uint64_t 
 		end(thread, table, sosc_prof_find(thread, table, function, from, sp), now);
 }
 
-/** mcount or __fentry__: the function returns to a trampoline, where that can be seen. */
+/**
+ * mcount or __fentry__: if the function's return can be observed, the function will return to a
+ * trampoline.
+ */
 void sosc_prof_log_called(uint64_t site, uint64_t *slot, struct sosc_cell *cell, uint32_t hook)
 {
 	struct sosc_prof_thread *thread = sosc_prof_self();
@@ -212,7 +217,7 @@ void sosc_prof_log_called(uint64_t site, uint64_t *slot, struct sosc_cell *cell,
 	}
 	around = settle(thread, table, &call);
 	at = sosc_prof_find_node(table, SOSC_PROF_NO_CALLER, &call);
-	// of a function without a node nobody has looked at the code
+	// if the function has no node, its code has not been examined
 	if (at && sosc_prof_sees_exits &&
 	    !(sosc_prof_node_at(table, at)->flags & SOSC_PROF_NODE_UNSEEN))
 		code = sosc_site_find(call.from, cell);
@@ -225,7 +230,7 @@ void sosc_prof_log_called(uint64_t site, uint64_t *slot, struct sosc_cell *cell,
 	begin(table, frame, call.sp);
 }
 
-/** A function has returned to the trampoline at @code, from where its return address was: @sp. */
+/** A function has returned to the trampoline at @code. Its return address was at @sp. */
 void sosc_prof_log_returned(uint64_t code, uint64_t sp, uint64_t now)
 {
 	const struct sosc_site *site = (const void *)(code + SOSC_DISTANCE);
@@ -236,7 +241,7 @@ void sosc_prof_log_returned(uint64_t code, uint64_t sp, uint64_t now)
 		end(thread, table, sosc_prof_find(thread, table, 0, site->ret, sp), now);
 }
 
-/** __cyg_profile_func_enter_bare, which does not say who has called. */
+/** __cyg_profile_func_enter_bare, which does not tell the caller. */
 void sosc_prof_log_bare(uint64_t site)
 {
 	struct sosc_prof_call call = {.function = site, .site = site, .hook = SOSC_PROF_BARE};

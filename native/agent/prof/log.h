@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * The log of calls that instrumented code reports: each is written to the ring when it is over.
+ * The log of calls that instrumented code reports. Each call is written to the ring when it ends.
  */
 #ifndef SOSC_PROF_LOG_H
 #define SOSC_PROF_LOG_H

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stubs near images, which entries that are patched call, and the cell that all of them lead to. They
-// stay until soscope has seen that nobody is in one; the journal says how to make the cell do nothing.
+// Stubs near images, which are called by patched entries, and the cell to which all of them lead.
+// They stay until soscope has seen that no thread is in one. The journal tells how to make the cell
+// do nothing.
 
 #include "base/memory.h"
 #include "base/sys.h"
@@ -12,10 +13,10 @@
 
 static uint64_t stubs[SOSC_STUBS_MOST];
 static uint32_t stub_count;
-static uint32_t cell; // of all of them, 0 = none yet
-static bool is_ready; // it is this session's
+static uint32_t cell; // cell of all stubs, 0 if there is none yet
+static bool is_ready; // the cell is set up for this session
 
-/** A session begins, the calls of which go to @handler. */
+/** A session begins. Calls through the stubs go to @handler. */
 void sosc_prof_entries_start(uint64_t handler)
 {
 	static const struct sosc_function plain;
@@ -70,7 +71,10 @@ static uint64_t make_stub(const struct sosc_loaded *image)
 	return at;
 }
 
-/** A stub that all of an image's code reaches, and which leads to the handler; 0: there is none. */
+/**
+ * Return a stub that all code of the image can reach and that leads to the handler, or 0 if there
+ * is none.
+ */
 uint64_t sosc_prof_stub(const struct sosc_loaded *image)
 {
 	for (uint32_t i = 0; is_ready && i < stub_count; i++)
@@ -79,13 +83,13 @@ uint64_t sosc_prof_stub(const struct sosc_loaded *image)
 	return is_ready ? make_stub(image) : 0;
 }
 
-/** Where their pages are, of which the first that is 0 is the last. */
+/** Return the addresses of the stubs' pages. The first 0 ends the list. */
 const uint64_t *sosc_prof_stubs(void)
 {
 	return stubs;
 }
 
-/** No entry calls them any more, and no thread is in one: give their pages back. */
+/** No entry calls the stubs any more, and no thread is in one: unmap their pages. */
 void sosc_prof_stubs_rest(void)
 {
 	is_ready = false;

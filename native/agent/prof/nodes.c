@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes: functions by the way to them, found by a hash. A node is never taken out. A signal handler
-// may put one in while its thread does; then there may be two of the same, which are added up.
+// Nodes: functions by their call path, found by a hash. A node is never removed. A signal handler
+// may insert a node while its thread is inserting one. Then there may be two equal nodes, which are
+// added up later.
 
 #include "call/site.h"
 #include "image/image.h"
@@ -9,11 +10,11 @@
 
 enum {
 	PROBES = 64,
-	FOLD = 64, // levels from which on a function inside itself has no node of its own
+	FOLD = 64, // from this depth on, a recursive call of a function has no node of its own
 };
 
-// The offset of the node around @key of the same function, where the tree has become deep; 0: there
-// is none.
+// If the tree is deep, returns the offset of the innermost node of the same function around @key,
+// or 0 if there is none.
 static uint32_t around(struct sosc_prof_table *table, uint64_t key, uint64_t function)
 {
 	uint32_t found = 0;
@@ -43,7 +44,7 @@ static void describe(struct sosc_prof_node *node, uint32_t alias, const struct s
 		node->flags |= SOSC_PROF_NODE_UNSEEN;
 }
 
-// So that nobody has to look at, and by that fill, pages without nodes.
+// Marks pages that have nodes, so that no other page has to be read, which would allocate it.
 static void note_page(struct sosc_prof_table *table, uint32_t at)
 {
 	uint32_t page = at / SOSC_PROF_PAGE_NODES;
@@ -51,7 +52,7 @@ static void note_page(struct sosc_prof_table *table, uint32_t at)
 	__atomic_fetch_or(&table->filled[page / 64], 1ull << page % 64, __ATOMIC_RELAXED);
 }
 
-/** The offset of a node; 0 where there is no room for another one. */
+/** Return the offset of a node, or 0 if there is no room for another one. */
 uint64_t sosc_prof_node_slow(struct sosc_prof_table *table, uint64_t key,
 			     const struct sosc_prof_call *call)
 {
@@ -91,8 +92,9 @@ static void mark(uint64_t *addr, const struct sosc_loaded *image)
 }
 
 /**
- * @image is gone. What its addrs stand for in @table is told by its number in them, and a call in
- * another image that comes there finds other nodes. Nobody else writes these words of its nodes.
+ * @image has been unloaded. Its number is stored in all of its addresses in @table, so that they
+ * keep their meaning, and a call in another image at the same addresses finds other nodes. Only
+ * this function changes these words of existing nodes.
  */
 void sosc_prof_mark(struct sosc_prof_table *table, const struct sosc_loaded *image)
 {

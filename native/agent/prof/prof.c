@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that instrumented code reports itself: its hooks lead here, by slots as any function's.
+// Calls that instrumented code reports itself: the code's hooks lead here by slots, like any other
+// function.
 
 #include "prof/prof.h"
 #include "base/instrument.h"
@@ -30,8 +31,8 @@ enum { NOT_LOOKED_AT, STARTS, STARTS_NOT };
 
 static uint8_t starts_gprof[SOSC_MAX_IMAGES]; // by image
 
-// Whether code of the process starts gprof's half of mcount: what a program does that was linked for
-// it, and any image may.
+// Returns whether code of the process starts gprof's part of mcount. A program that was linked for
+// gprof does so, but any image may.
 static bool has_gprof(void)
 {
 	for (uint32_t i = 0; i < sosc_loaded_count; i++) {
@@ -56,7 +57,7 @@ static void closed(const struct sosc_loaded *image)
 	sosc_prof_closed(image);
 }
 
-// The handler of calls of entries that are patched.
+// Returns the handler for calls of patched entries.
 static uint64_t of_entries(void)
 {
 	if (sosc_prof_given->mode == SOSC_PROF_QUIET)
@@ -68,7 +69,7 @@ static uint64_t of_entries(void)
 	return (uint64_t)(sosc_prof_mask ? sosc_h_prof_entry_some : sosc_h_prof_entry);
 }
 
-// The handler of calls in front of functions' prologues.
+// Returns the handler for calls of __fentry__.
 static uint64_t of_fentry(void)
 {
 	if (sosc_prof_given->mode == SOSC_PROF_QUIET)
@@ -80,7 +81,7 @@ static uint64_t of_fentry(void)
 	return (uint64_t)(sosc_prof_mask ? sosc_h_prof_fentry_some : sosc_h_prof_fentry);
 }
 
-// mcount and __fentry__ of the C library, while nobody else has a use for what they do.
+// mcount and __fentry__ of the C library are replaced only if nothing else needs what they do.
 static uint64_t of_mcount(const struct sosc_candidate *at, bool is_fentry)
 {
 	bool sees = sosc_prof_given->mode >= SOSC_PROF_SAMPLE && sosc_prof_sees_exits;
@@ -109,7 +110,7 @@ static uint64_t of_cyg_logged(const char *symbol, bool own)
 	return (uint64_t)(own ? sosc_h_prof_log_own_enter : sosc_h_prof_log_enter);
 }
 
-// The C library's own do nothing. Others are the program's, and it wants them called.
+// The C library's own hooks do nothing. Other hooks are the program's, and have to be called.
 static uint64_t of_cyg(const struct sosc_candidate *at)
 {
 	bool own = !is_of_libc(at), times = sosc_prof_given->mode >= SOSC_PROF_SAMPLE;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * Calls that instrumented code reports itself: each thread's table of them.
- */
+/** Calls that instrumented code reports itself, and the table of each thread. */
 #ifndef SOSC_PROF_H
 #define SOSC_PROF_H
 
@@ -14,46 +12,47 @@ struct sosc_cell;
 struct sosc_loaded;
 
 struct sosc_prof_thread { // wiped in a forked child
-	uint64_t key; // thread pointer, + 1 where it has no table of its own; 0 = not filled in
+	// thread pointer, + 1 if the thread has no table of its own; 0 if not filled in
+	uint64_t key;
 	struct sosc_prof_table *table;
-	struct sosc_prof_frame *next; // the first one that is not in use
-	uint32_t tid; // what stands at sosc_tid_offset
+	struct sosc_prof_frame *next; // the first unused frame
+	uint32_t tid; // value at sosc_tid_offset
 	uint32_t reserved;
 };
 
-struct sosc_prof_call { // that is reported
+struct sosc_prof_call { // a reported call
 	uint64_t function;
-	uint64_t site; // where its hook returns to
-	uint64_t from; // its return address
-	uint64_t sp; // what tells it from other open calls of its stack
+	uint64_t site; // return address of its hook
+	uint64_t from; // return address of the function
+	uint64_t sp; // identifies the call among the open calls of its stack
 	uint32_t hook; // enum sosc_prof_hook
 };
 
-extern struct sosc_prof *sosc_prof; // what is counted; NULL: this session has none
-extern const struct sosc_prof *sosc_prof_given; // what soscope has said
-extern bool sosc_prof_sees_exits; // of functions that do not report their returns
+extern struct sosc_prof *sosc_prof; // counters, NULL if the session has none
+extern const struct sosc_prof *sosc_prof_given; // settings from soscope
+extern bool sosc_prof_sees_exits; // also for functions that do not report their returns
 extern struct sosc_prof_thread *sosc_prof_threads;
-extern struct sosc_prof_table *sosc_prof_shared; // of threads that have none of their own
+extern struct sosc_prof_table *sosc_prof_shared; // for threads that have no table of their own
 
 static inline struct sosc_prof_node *sosc_prof_nodes(struct sosc_prof_table *table)
 {
 	return (struct sosc_prof_node *)((uint8_t *)table + PROF_NODES);
 }
 
-/** The node at an offset, which may be in a key. */
+/** Return the node at an offset, which may be part of a key. */
 static inline struct sosc_prof_node *sosc_prof_node_at(struct sosc_prof_table *table, uint64_t key)
 {
 	return (struct sosc_prof_node *)((uint8_t *)table + PROF_NODES +
 					 ((uint32_t)key & PROF_NODE_OFFSETS));
 }
 
-/** Where frames begin that may be in use. */
+/** Return the first frame. */
 static inline struct sosc_prof_frame *sosc_prof_frames(struct sosc_prof_table *table)
 {
 	return (struct sosc_prof_frame *)((uint8_t *)table + PROF_FRAMES) + 1;
 }
 
-/** Where the search for a node begins: its place. As PROF_FIND_NODE. */
+/** Return the index at which the search for a node begins. Same as in PROF_FIND_NODE. */
 static inline uint32_t sosc_prof_place(uint64_t key, uint64_t function)
 {
 	return (uint32_t)((key * 5 + function) * HINT_FACTOR >> (64 - PROF_NODE_BITS));
@@ -81,7 +80,7 @@ void sosc_prof_close(struct sosc_prof_table *table, struct sosc_prof_frame *fram
 void sosc_prof_pop(struct sosc_prof_thread *thread, struct sosc_prof_frame *frame);
 void sosc_prof_leave_all(struct sosc_prof_thread *thread, struct sosc_prof_table *table);
 
-// What depends on the code of hooks: code_<processor>_hooks.c
+// depends on the code of hooks: code_<processor>_hooks.c
 uint64_t *sosc_prof_return_slot(uint32_t hook, uint64_t site, uint64_t *first);
 bool sosc_prof_is_unseen(uint32_t hook, uint64_t site);
 

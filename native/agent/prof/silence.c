@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hooks that nobody wants called: where code calls one, through the slot that holds its address or by
-// the linker's stub that jumps there, the call becomes a no-operation of its size, so that code takes
-// no longer than with room at its entries. One instruction takes the place of one: whatever a thread
-// stands at, or returns to, is right before and after. What is not known to be an instruction keeps
-// its call, which does nothing either.
+// Hooks that need not be called. If code calls such a hook, through the slot that holds its address
+// or by the linker's stub that jumps there, the call is replaced by a no-operation of the same
+// size. So the code takes no longer than code with room at its entries. Each instruction is
+// replaced by one instruction, so any address at which a thread stands, or to which it returns, is
+// valid before and after. If it is not certain that an instruction begins there, the call stays. It
+// goes to a function that does nothing.
 //
-// Who writes is as with entries: the agent where nobody runs the code, else soscope by the journal.
+// The code is written as for entries: by the agent if no thread executes it, otherwise by soscope
+// from the journal.
 
 #include "prof/silence.h"
 #include "base/arch.h"
@@ -21,12 +23,12 @@
 
 enum {
 	OFTEN = 16, // calls between looks at the clock
-	DEFERRED_MOST = 1000, // that soscope is to write in one turn
-	CHANGES_MOST = SOSC_MAX_CHANGES / 2, // slots of images that come later need room
+	DEFERRED_MOST = 1000, // calls that soscope is to write in one turn
+	CHANGES_MOST = SOSC_MAX_CHANGES / 2, // slots of images that are loaded later need room
 };
 
-// What is to be written: the code from the lowest no-operation to the end of the highest one, at the
-// end of `bytes`. Calls come from the last one on.
+// Code that is to be written: from the lowest no-operation to the end of the highest. It stands at
+// the end of `bytes`, since the calls are visited from the last one to the first.
 struct window {
 	uint64_t low, high;
 	uint8_t bytes[SOSC_PAGE];
@@ -36,7 +38,7 @@ static void flush(struct window *window)
 {
 	uint64_t size = window->high - window->low;
 
-	if (size) // where it cannot be done, the calls stay
+	if (size) // if this fails, the calls stay
 		(void)sosc_write(window->low, window->bytes + sizeof(window->bytes) - size, size,
 				 true);
 	window->low = window->high = 0;
@@ -69,7 +71,7 @@ static bool note(const struct sosc_loaded *image, const struct sosc_no_call *cal
 	return sosc_change_code(image, change);
 }
 
-// Whether calls through the slot at @addr come to a handler that returns, and to no other one.
+// Returns whether calls through the slot at @addr lead to a handler that only returns.
 static bool is_silent(const struct sosc_loaded *image, uint64_t addr)
 {
 	uint64_t entry;
@@ -81,7 +83,8 @@ static bool is_silent(const struct sosc_loaded *image, uint64_t addr)
 	       sosc_cells[entry / SOSC_ENTRY_SIZE].handler == (uint64_t)sosc_prof_quiet;
 }
 
-// Where a relocation's slot lies: one that is not bound yet has the loader bind the cell instead.
+// Returns the address of a relocation's slot. If the slot is not bound yet, the relocation makes
+// the loader bind the cell instead.
 static uint64_t slot_of(const struct sosc_loaded *image, const Elf64_Rela *rela)
 {
 	uint64_t addr = image->bias + rela->r_offset, cell = addr - (uint64_t)sosc_cells;
@@ -148,7 +151,7 @@ static void find_stubs(struct sosc_silence *work, const struct sosc_loaded *imag
 	look_for(work, image, work->stubs, work->stub_count, true);
 }
 
-// Have all calls do nothing that the scan has found; false: it is past @until.
+// Replaces all calls that the scan has found. Returns false if the time @until has come first.
 static bool change(struct sosc_silence *work, const struct sosc_hooking *of, uint64_t until)
 {
 	struct window window = {0};
@@ -169,14 +172,17 @@ static bool change(struct sosc_silence *work, const struct sosc_hooking *of, uin
 	return work->done == work->scan.used;
 }
 
-/** Have no code of work->image call hooks that do nothing; false: it is past @until. */
+/**
+ * Replace all calls in work->image of hooks that do nothing. Return false if the time @until has
+ * come first.
+ */
 bool sosc_prof_silence(struct sosc_hooking *of, uint64_t until)
 {
 	struct sosc_silence *work = &of->silence;
 
 	switch (work->stage) {
 	case SILENCE_SLOTS:
-		// only where calls are counted at most are there any
+		// there are none if calls are more than counted
 		if (!sosc_prof || sosc_prof_given->mode > SOSC_PROF_COUNT ||
 		    !sosc_has_frames(of->image))
 			break;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables: each thread has one of its own, and writes it without a lock. Where none is left, one
-// that has begun goes on with that of one that has ended, and the sums of both with it; else it
-// shares the first table.
+// Each thread has a table of its own, and writes it without a lock. If none is left, a new thread
+// takes over the table of a thread that has ended, and the table then holds the sums of both.
+// Otherwise it shares the first table.
 
 #include "base/instrument.h"
 #include "base/sys.h"
@@ -14,14 +14,14 @@
 
 enum {
 	TABLES_MOST = 1024,
-	FREE = UINT16_MAX, // in the place of an owner that has ended for certain
+	FREE = UINT16_MAX, // in place of an owner that has certainly ended
 };
 
 _Static_assert(THREAD_COUNT < FREE, "owners are numbers of 16 bits");
 
-struct wiped { // in a forked child
+struct wiped { // memory that is wiped in a forked child
 	struct sosc_prof_thread threads[THREAD_COUNT];
-	uint16_t owners[TABLES_MOST]; // of tables: place of the thread + 1
+	uint16_t owners[TABLES_MOST]; // for each table, index of its thread + 1
 };
 
 struct sosc_prof *sosc_prof;
@@ -37,7 +37,7 @@ static struct sosc_prof_table *table_at(uint32_t index)
 			(uint64_t)index * SOSC_PROF_TABLE_SIZE);
 }
 
-/** A session begins, with everything stopped; false: there is no memory. */
+/** A session begins, with all threads stopped. Return false if there is no memory. */
 bool sosc_prof_tables_start(void)
 {
 	if (!wiped) {
@@ -85,8 +85,9 @@ static uint16_t place_of(const struct sosc_thread *thread)
 	return (uint16_t)(thread - sosc_threads + 1);
 }
 
-// A thread begins: the table of the one that had its place, and has ended, is free. As long as this thread
-// lives nobody else can tell. A signal handler may come here, too, and take a table meanwhile.
+// A thread begins: releases the table of the ended thread whose entry this thread has taken. While
+// this thread uses the entry, no other thread can tell that the former one has ended. A signal
+// handler may run this, too, and take a table meanwhile.
 static void set_free(struct sosc_prof_thread *mine, const struct sosc_thread *thread)
 {
 	uint32_t used = __atomic_load_n(&sosc_prof->used, __ATOMIC_RELAXED);
@@ -124,7 +125,7 @@ static bool is_over(uint16_t owner, uint32_t pid)
 	return owner == FREE || (owner && sosc_thread_has_ended(&sosc_threads[owner - 1], pid));
 }
 
-// The table of a thread that has ended: another one is at its place by now, or nobody.
+// Returns the table of a thread that has ended and whose entry another thread has, or none.
 static struct sosc_prof_table *take_over(const struct sosc_thread *thread)
 {
 	uint32_t used = __atomic_load_n(&sosc_prof->used, __ATOMIC_RELAXED), pid;
@@ -142,7 +143,7 @@ static struct sosc_prof_table *take_over(const struct sosc_thread *thread)
 			continue;
 		if (is_over(owner, pid))
 			return table_at(i);
-		// a thread has begun at that place meanwhile, and has the table already
+		// a thread has taken that entry meanwhile, and has the table already
 		(void)__atomic_compare_exchange_n(&wiped->owners[i], &mine, owner, false,
 						  __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	}
@@ -163,7 +164,7 @@ void sosc_prof_mute(void)
 }
 
 /**
- * This thread, with a table: one of its own, or that which threads share. NULL where nothing is
+ * Find this thread, with a table of its own or with the shared one. Return NULL if nothing is
  * recorded.
  */
 struct sosc_prof_thread *sosc_prof_thread_slow(void)
@@ -201,11 +202,14 @@ struct sosc_prof_thread *sosc_prof_thread_slow(void)
 		__atomic_store_n(&mine->key, table ? key : key + 1, __ATOMIC_RELEASE);
 		if (process == sosc_process())
 			return table ? mine : &nobody;
-		mine->key = 0; // a handler has forked meanwhile: the table is the parent's
+		mine->key = 0; // a signal handler has forked meanwhile: the table is the parent's
 	}
 }
 
-/** @image is gone, in this process; the first table may be that of others, too. */
+/**
+ * @image has been unloaded in this process. The first table may be shared with other processes,
+ * which may still have the image.
+ */
 void sosc_prof_closed(const struct sosc_loaded *image)
 {
 	uint32_t used = sosc_prof ? __atomic_load_n(&sosc_prof->used, __ATOMIC_RELAXED) : 0;

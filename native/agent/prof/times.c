@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the hooks cost an empty function, measured in the process itself when a session begins. What
-// the measuring has written is wiped.
+// Measures what the hooks cost an empty function, in the process itself when a session begins. All
+// that the measurement has written is wiped.
 
 #include "prof/times.h"
 #include "base/clock.h"
@@ -13,11 +13,11 @@
 #include "thread/thread.h"
 
 uint64_t sosc_prof_mask;
-uint64_t sosc_prof_fake_hooks[2]; // that the empty functions call
+uint64_t sosc_prof_fake_hooks[2]; // called by the empty functions
 
 static uint32_t cells[SOSC_PROF_HOOKS];
 
-// Has the empty functions call @handler through a cell of its own.
+// Makes the empty functions call @handler through a cell of its own.
 static void fake(uint32_t hook, uint32_t number, void (*handler)(void))
 {
 	static const struct sosc_function plain;
@@ -35,7 +35,7 @@ static void fake(uint32_t hook, uint32_t number, void (*handler)(void))
 	sosc_prof_fake_hooks[hook] = sosc_entry_of(cell);
 }
 
-// The least of several rounds, as whatever disturbs one makes it longer.
+// Takes the minimum of several rounds, since any disturbance makes a round longer.
 static struct sosc_prof_cost measure(struct sosc_prof_table *table, void (*function)(void),
 				     uint64_t mask)
 {
@@ -67,7 +67,7 @@ static struct sosc_prof_cost measure(struct sosc_prof_table *table, void (*funct
 	return cost;
 }
 
-// The ticks of the records that lie between two addresses.
+// Returns the sum of the ticks of all records between two addresses.
 static uint64_t logged(uint64_t from, uint64_t end)
 {
 	uint64_t ticks = 0;
@@ -77,7 +77,7 @@ static uint64_t logged(uint64_t from, uint64_t end)
 	return ticks;
 }
 
-// The same of calls that are logged.
+// The same for calls that are logged.
 static struct sosc_prof_cost measure_log(struct sosc_thread *thread, void (*function)(void))
 {
 	struct sosc_prof_cost cost = {.inner = UINT32_MAX, .outer = UINT32_MAX};
@@ -141,7 +141,7 @@ static void calibrate_tree(struct sosc_prof_table *table, struct sosc_prof_cost 
 	costs[SOSC_PROF_FENTRY] = cost_of(table, sosc_prof_fake_fentry);
 }
 
-/** Say what the hooks of this session cost. */
+/** Measure what the hooks of this session cost. */
 void sosc_prof_calibrate(void)
 {
 	static struct sosc_prof_cost known[SOSC_PROF_MODES][SOSC_PROF_HOOKS];
@@ -158,7 +158,7 @@ void sosc_prof_calibrate(void)
 			if (cells[i])
 				sosc_cells[cells[i]].handler = (uint64_t)sosc_h_jump;
 	}
-	if (table != sosc_prof_shared) { // nobody has reported anything yet
+	if (table != sosc_prof_shared) { // nothing has been reported yet
 		table->pid = table->tid = table->threads = 0;
 		(void)sosc_prof_tables_start();
 	}

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/**
- * What of the calls that instrumented code reports is timed.
- */
+/** Which of the reported calls are timed. */
 #ifndef SOSC_PROF_TIMES_H
 #define SOSC_PROF_TIMES_H
 
@@ -9,7 +7,7 @@
 
 #pragma GCC visibility push(hidden)
 
-extern uint64_t sosc_prof_mask; // one call in so many, less one: 0: all of them
+extern uint64_t sosc_prof_mask; // one call in so many + 1 is timed, 0: all are
 
 void sosc_prof_calibrate(void);
 
