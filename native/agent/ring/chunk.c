@@ -98,8 +98,8 @@ static void clear(uint32_t index, const struct sosc_thread *thread, uint32_t pro
 	uint64_t none = 0, now, number;
 
 	if (chunk->tsc || chunk->seq) { // the chunk has been used before
-		// soscope has cleared seq before it freed the chunk; otherwise soscope would take the old
-		// contents for new
+		// soscope has cleared seq before it freed the chunk. Otherwise seq is cleared here,
+		// since soscope would take the old contents for new ones.
 		if (chunk->seq && sosc_chunk_is_same(process))
 			__atomic_store_n(&chunk->seq, 0, __ATOMIC_RELEASE);
 		for (uint32_t at = SOSC_CHUNK_HEADER; at < SOSC_CHUNK_SIZE; at += part)
