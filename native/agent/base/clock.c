@@ -21,8 +21,8 @@ uint64_t sosc_clock_ns(int clock)
 }
 
 /**
- * Return ticks per ns, << SOSC_RATE_BITS, from the session's beginning to @now; 0: the session has
- * only just begun.
+ * Return ticks per ns, << SOSC_RATE_BITS, from the session's beginning to @now, or 0 if the session
+ * has only just begun.
  */
 uint64_t sosc_clock_rate(uint64_t now)
 {

@@ -10,7 +10,7 @@
 extern uint8_t sosc_clock_off;
 extern uint64_t sosc_tsc_start; // the starts of calls are counted from this tsc
 
-/** Return the time stamp counter; 0 if the program has forbidden rdtsc. */
+/** Return the time stamp counter, or 0 if the program has forbidden reading it. */
 static inline uint64_t sosc_ticks(void)
 {
 	if (sosc_clock_off)

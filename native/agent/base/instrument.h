@@ -22,7 +22,7 @@ struct sosc_thread;
 struct sosc_call { // argument of handlers written in C
 	const struct sosc_layer *layer;
 	uint32_t cell; // index of the cell, and of the slot's record
-	struct sosc_thread *thread; // NULL: the table of threads is full
+	struct sosc_thread *thread; // NULL if the table of threads is full
 	struct sosc_regs *regs; // registers at the call or at its return; changes take effect
 	uint64_t sp; // address at which the return address lies
 	uint64_t target; // for SOSC_GO_TO
@@ -48,14 +48,14 @@ struct sosc_instrument {
 	// hook calls through pointers, too: if no other instrument has chosen a function, its
 	// address is replaced everywhere by the same other address
 	bool addresses;
-	// return the entry handler for a cell; NULL: `entry` is called
+	// return the entry handler for a cell; if this is NULL, `entry` is called
 	uint64_t (*handler)(const struct sosc_chosen *chosen, bool entry_only);
-	// the handler that counts by call site: slots with it may lead to counters; 0: there is
-	// none
+	// the handler that counts by call site, 0 if there is none: slots with it may lead to
+	// counters
 	uint64_t counted;
 	// as `handler`, for an instrument that keeps data for each slot
 	uint64_t (*hooked)(const struct sosc_candidate *at, uint32_t cell);
-	// exit handler for all return trampolines of this instrument; 0: `exit` is called
+	// exit handler for all return trampolines of this instrument; if 0, `exit` is called
 	uint64_t exit_handler;
 	enum sosc_next (*entry)(struct sosc_call *call);
 	void (*exit)(struct sosc_call *call);
@@ -149,9 +149,9 @@ const void *sosc_given(enum sosc_instrument_kind kind, uint64_t size);
 #pragma GCC visibility pop
 
 /**
- * Return the plan of an instrument in @session; NULL: the session does not have the instrument.
- * Code that goes on from the plan to memory of that session must read sosc_session only once,
- * because another session may begin while a signal handler has interrupted a call.
+ * Return the plan of an instrument in @session, or NULL if the session does not have the
+ * instrument. Code that goes on from the plan to memory of that session must read sosc_session only
+ * once, because another session may begin while a signal handler has interrupted a call.
  */
 static inline const struct sosc_plan *sosc_plan_in(const struct sosc_session *session,
 						   enum sosc_instrument_kind kind)

@@ -36,7 +36,7 @@
 #define SITE_OPEN 28 // u32, see struct sosc_site
 
 #define SITE_RETURNS 14 // offset in a return trampoline of the address to which its call returns
-#define SITE_KEPT (-16) // offset from the stack pointer where the trampoline has saved r11
+#define SITE_KEPT (-16) // offset from the stack pointer at which the trampoline saves a register
 
 #define SITE_FLAG_PROGRAM 1 // the exit runs a capture program
 #define SITE_FLAG_TWICE 2 // the function may return again: keep what was parked

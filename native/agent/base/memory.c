@@ -70,7 +70,8 @@ enum { LENT_MOST = 8192 };
 
 static struct lent {
 	uint64_t at, size;
-	// the word that holds the address of this memory; NULL: the word lies in other such memory
+	// the word that holds the address of this memory, NULL if the word lies in other such
+	// memory
 	uint64_t *place;
 } lent[LENT_MOST];
 static uint32_t lent_count;

@@ -11,7 +11,8 @@
 #pragma GCC visibility push(hidden)
 
 extern uint64_t sosc_base; // address of the blob
-extern uint64_t sosc_stack_end; // end of the first thread's stack, as given by soscope; 0: unknown
+// end of the first thread's stack, as given by soscope, 0 if unknown
+extern uint64_t sosc_stack_end;
 extern uint8_t sosc_scratch[SOSC_SCRATCH];
 
 /** Return whether @addr lies in the agent's code, including trampolines. */

@@ -14,7 +14,8 @@
 struct sosc_block_thread {
 	uint32_t tid_check; // identifies the thread, as in struct sosc_thread
 	uint32_t stack; // call stack of the outermost open call
-	uint64_t sp; // address of the return address of the innermost open call; 0: no call is open
+	// address of the return address of the innermost open call, or 0 if no call is open
+	uint64_t sp;
 	uint64_t ret; // the return address there
 	// a block that was recorded by a call inside the outermost one, or BLOCK_NONE
 	uint64_t recorded;
@@ -45,7 +46,7 @@ struct sosc_block_thread {
 			uint64_t seed; // state of its random numbers
 			uint64_t asked; // bytes that the call at `sp` has counted
 		};
-		struct sosc_sizes *sizes; // COUNT: its array of counters, NULL: none yet
+		struct sosc_sizes *sizes; // COUNT: its array of counters, NULL if there is none yet
 	};
 };
 
@@ -77,7 +78,7 @@ static inline void sosc_block_see_stack(const struct sosc_block_call *call)
 		sosc_view_find(&call->state->view, call->thread, call->sp);
 }
 
-/** Return the number of the call's stack, 0: there was no room for it. */
+/** Return the number of the call's stack, or 0 if there was no room for it. */
 static inline uint32_t sosc_block_stack(const struct sosc_block_call *call, enum sosc_block_api api)
 {
 	const struct sosc_stack_call wanted = {

@@ -22,7 +22,7 @@
 
 #pragma GCC visibility push(hidden)
 
-extern uint64_t *sosc_lead; // in struct sosc_blocks: the thread that has it
+extern uint64_t *sosc_lead; // addr of `lead` in struct sosc_blocks, or of a word that nobody uses
 
 void sosc_lead_start(const struct sosc_blocks *given, struct sosc_blocks *own);
 uint64_t sosc_lead_time(struct sosc_block_thread *state);

@@ -100,7 +100,7 @@ uint64_t sosc_block_munmap(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint
 	return result;
 }
 
-// Returns the end of the heap that brk moves; 0: system calls are forbidden.
+// Returns the end of the heap that brk moves, or 0 if system calls are forbidden.
 static uint64_t now(const struct sosc_block_call *call)
 {
 	return sosc_is_sealed(call->thread) ? 0 : (uint64_t)sosc_sys3(SYS_BRK, 0, 0, 0);

@@ -120,7 +120,7 @@ static __attribute__((noinline)) uint64_t make(const struct sosc_thread *thread,
 }
 
 // Returns the address at @place, NONE or 0. @thread: the thread that may make the table or leaf;
-// NULL: it is not made.
+// if it is NULL, nothing is made.
 static inline uint64_t at_place(uint64_t *place, const struct sosc_thread *thread, uint64_t size)
 {
 	uint64_t addr = __atomic_load_n(place, __ATOMIC_ACQUIRE);
@@ -128,7 +128,7 @@ static inline uint64_t at_place(uint64_t *place, const struct sosc_thread *threa
 	return addr || !thread ? addr : make(thread, place, size);
 }
 
-// Returns the word of an address, or NULL. @thread: the thread that may make a leaf; NULL: it is
+// Returns the word of an address, or NULL. @thread: the thread that may make a leaf, NULL if it is
 // not made.
 static inline uint16_t *word_of(uint64_t addr, const struct sosc_thread *thread)
 {
@@ -155,7 +155,7 @@ static inline void note(uint16_t *word, uint64_t size, uint32_t api)
 		word[1 + i] = (uint16_t)(size >> 16 * i);
 }
 
-// Reads and clears a word: function and size, 0: no block begins there.
+// Reads and clears a word: function and size, 0 if no block begins there.
 static inline uint64_t take(uint16_t *word)
 {
 	uint64_t api = *word >> SIZE_BITS, size = *word & LONG;
@@ -244,7 +244,7 @@ void sosc_sizes_made(const struct sosc_block_call *call, uint64_t addr, uint64_t
 	add(call, &call->state->sizes->untracked_bytes, size);
 }
 
-/** The block at @addr is about to be freed. Return what was known of it, 0: nothing. */
+/** The block at @addr is about to be freed. Return what was known of it, or 0 if nothing was. */
 uint64_t sosc_sizes_freed(const struct sosc_block_call *call, uint64_t addr)
 {
 	uint16_t *word = word_of(addr, NULL);

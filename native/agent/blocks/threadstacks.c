@@ -49,7 +49,7 @@ struct sosc_made_thread {
 	uint32_t stack; // LEFT: call stack of the creating call
 	uint64_t start, arg; // the program's function and its argument
 	uint64_t thread; // the C library's name for the thread: its thread pointer
-	uint64_t addr, size; // the block that contains its stack; 0: not known
+	uint64_t addr, size; // the block that contains its stack, 0 if unknown
 	uint64_t begun, over; // tsc of its beginning and its end
 	struct sosc_cell *cell; // cell of the call that made it
 };
@@ -97,7 +97,7 @@ void sosc_made_threads_rest(void)
 	sosc_inside.made_threads = 0;
 }
 
-/** Return the handler for a slot, 0: the function is not one of these. */
+/** Return the handler for a slot, or 0 if the function is not one of these. */
 uint64_t sosc_made_threads_hooked(const struct sosc_candidate *at)
 {
 	const char *symbol = at->symbol;
@@ -331,8 +331,8 @@ uint64_t sosc_block_tryjoin(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uin
 
 // ---- its beginning -----------------------------------------------------------------
 
-// Returns the key that threads use, + 1; 0: there is none. A second thread that comes here takes
-// the key of the first.
+// Returns the key that threads use, + 1, or 0 if there is none. A second thread that comes here
+// takes the key of the first.
 static uint32_t find_key(void)
 {
 	int32_t (*create)(uint32_t *, void (*)(void *)) = (void *)libc.key_create;

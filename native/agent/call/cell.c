@@ -15,7 +15,7 @@ enum {
 };
 
 struct owned {
-	uint64_t addr; // address of the slot; 0: free
+	uint64_t addr; // address of the slot, 0 if free
 	uint32_t kind, cell;
 };
 

@@ -21,7 +21,7 @@ enum {
 };
 
 static struct sosc_execs *page; // NULL if soscope does not want it
-static uint64_t place; // address where it is mapped, 0: not mapped
+static uint64_t place; // address where it is mapped, 0 if not mapped
 
 // The latest exec of each thread: thread id << 32 | index of its name + 1, indexed by the thread
 // id. A child of fork has its own table. Children of vfork share their parent's.
@@ -132,8 +132,9 @@ static bool keep_attempt(uint32_t tid, uint32_t index)
 }
 
 /**
- * A program that is not followed is about to be executed. @path is the address of its path, 0: the
- * call gives none. @thread is the caller or NULL. Return false if the count cannot be taken back.
+ * A program that is not followed is about to be executed. @path is the address of its path, 0 if
+ * the call gives none. @thread is the caller or NULL. Return false if the count cannot be taken
+ * back.
  */
 bool sosc_execs_begin(const struct sosc_thread *thread, uint64_t path)
 {

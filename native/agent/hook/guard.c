@@ -184,7 +184,7 @@ static bool is_told_execs(void)
 	return sosc_session->flags & SOSC_FLAG_EXECS;
 }
 
-/** Return which guard stands before the function of this slot; 0: none. */
+/** Return which guard stands before the function of this slot, or 0 if there is none. */
 uint32_t sosc_guard_kind(const struct sosc_candidate *at)
 {
 	const char *symbol = at->symbol;

@@ -37,7 +37,7 @@ enum {
 };
 
 static uint64_t loader_bias;
-static uint64_t removing; // tsc when the loader began to unload images, 0: it is not unloading
+static uint64_t removing; // tsc when the loader began to unload images, 0 if it is not unloading
 // musl reports its list as consistent only when everything is relocated
 static bool relocates_first;
 static Elf64_Dyn init_entries[SOSC_MAX_IMAGES]; // same indices as sosc_loaded

@@ -81,7 +81,7 @@ static struct part part_of(const struct sosc_loaded *image, uint64_t page)
 	return part;
 }
 
-// Returns the end of the readable segment that contains @addr; 0: none does.
+// Returns the end of the readable segment that contains @addr, or 0 if there is none.
 static uint64_t end_around(const struct sosc_loaded *image, uint64_t addr)
 {
 	if (addr < image->start || addr >= image->end)

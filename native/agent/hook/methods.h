@@ -22,7 +22,7 @@ struct sosc_method_def {
 
 struct sosc_method {
 	uint64_t addr; // address of its struct sosc_method_def
-	const char *owner; // name of the module or type; NULL: not known
+	const char *owner; // name of the module or type, NULL if unknown
 };
 
 struct sosc_methods { // the methods of one image

@@ -163,7 +163,8 @@ static bool wanted_glob_dat(struct sosc_candidate *at, struct sosc_loaded *image
 	return may_be_left || sosc_guard_kind(at);
 }
 
-// Decides where calls can be told apart from other uses of the address. Returns false if nowhere.
+// Decides where calls can be told apart from other uses of the address. Returns false if there is
+// no such place.
 static bool find_kind(struct sosc_candidate *at)
 {
 	uint32_t uses = at->uses->uses;

@@ -221,8 +221,8 @@ static void look_up_function(const struct sosc_plan *plan, const char *symbol, u
 				chosen->function = &cells[i];
 				return;
 			}
-			// Whether it may be hooked, and may be seen to return, is taken from the
-			// name alone.
+			// Only the name tells whether it may be hooked, and whether its return may
+			// be observed.
 			treatment = cells[i].flags &
 				    (SOSC_FN_ENTRY_ONLY | SOSC_FN_NEVER | SOSC_FN_TWICE);
 			treatment |= SOSC_FN_FOREIGN;

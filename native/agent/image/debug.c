@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether an image may have debug information, so that no thread waits for soscope to read files
-// that have none. For most images, memory alone tells that: a stripped file has hardly anything
-// behind its loaded segments.
+// Tests whether an image may have debug information, so that no thread waits for soscope to read
+// files that have none. For most images this can be told from memory: a stripped file has hardly
+// anything behind its loaded segments.
 
 #include "image/debug.h"
 #include "base/sys.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/** Whether an image has debug information. Only soscope reads what it contains. */
+/** Tests whether an image has debug information. Only soscope reads what it contains. */
 #ifndef SOSC_DEBUG_H
 #define SOSC_DEBUG_H
 

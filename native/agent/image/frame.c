@@ -191,7 +191,7 @@ bool sosc_frame_at(const struct sosc_loaded *image, uint64_t addr, struct sosc_f
 
 /**
  * Store the address where an exception continues in @function if it passes the call before the
- * return address @addr; 0: nowhere. Return false if the table is of an unusual kind.
+ * return address @addr, or 0 if there is none. Return false if the table is of an unusual kind.
  */
 bool sosc_landing_pad(const struct sosc_frame *function, uint64_t addr, uint64_t *pad)
 {

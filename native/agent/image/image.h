@@ -31,7 +31,7 @@ struct sosc_loaded { // an image of the link map, while it is loaded
 	uint64_t init_dyn; // saved l_info[DT_INIT] while the init cell replaces it
 	uint32_t init_cell; // index of the init cell, or SOSC_NONE
 	uint8_t build_id[32];
-	uint8_t build_id_size; // 0: no build-id, and build_id begins with two checksums
+	uint8_t build_id_size; // if 0, build_id begins with two checksums instead
 	uint32_t identity; // a hash of the image's path, namespace and build-id
 	uint32_t ns; // number of its namespace
 	uint32_t slots_hooked, slots_left, slots_refused; // so far

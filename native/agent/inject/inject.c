@@ -168,7 +168,7 @@ static bool is_same(uint32_t head, const struct sosc_link *made, uint32_t count)
 	return true;
 }
 
-// Makes the links of a slot. Returns their number; 0: no rule applies, or there is no room.
+// Makes the links of a slot. Returns their number, or 0 if no rule applies, or there is no room.
 static uint32_t link_up(const struct sosc_candidate *at, uint32_t cell,
 			const struct sosc_plan *filter)
 {

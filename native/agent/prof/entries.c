@@ -96,8 +96,8 @@ static uint8_t *code_at(uint64_t addr)
 }
 
 // Returns the start of the function that has the no-operation at @addr, or 0 if the unwind tables
-// do not tell it. There may be no-operations in front of the start, and an endbr64 in front of
-// these.
+// do not tell it. There may be no-operations in front of the start, and a landing mark in front
+// of these.
 static uint64_t start_of(const struct sosc_loaded *image, uint64_t addr)
 {
 	const uint8_t *end = window.bytes + window.size;

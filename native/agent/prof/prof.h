@@ -30,7 +30,7 @@ struct sosc_prof_call { // a reported call
 
 extern struct sosc_prof *sosc_prof; // counters, NULL if the session has none
 extern const struct sosc_prof *sosc_prof_given; // settings from soscope
-extern bool sosc_prof_sees_exits; // also for functions that do not report their returns
+extern bool sosc_prof_sees_exits; // returns are observed even of functions that do not report them
 extern struct sosc_prof_thread *sosc_prof_threads;
 extern struct sosc_prof_table *sosc_prof_shared; // for threads that have no table of their own
 

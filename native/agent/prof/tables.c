@@ -125,7 +125,8 @@ static bool is_over(uint16_t owner, uint32_t pid)
 	return owner == FREE || (owner && sosc_thread_has_ended(&sosc_threads[owner - 1], pid));
 }
 
-// Returns the table of a thread that has ended and whose entry another thread has, or none.
+// Returns the table of a thread that has ended, NULL if there is none. Another thread may have
+// taken the ended thread's entry.
 static struct sosc_prof_table *take_over(const struct sosc_thread *thread)
 {
 	uint32_t used = __atomic_load_n(&sosc_prof->used, __ATOMIC_RELAXED), pid;

@@ -7,7 +7,7 @@
 
 #pragma GCC visibility push(hidden)
 
-extern uint64_t sosc_prof_mask; // one call in so many + 1 is timed, 0: all are
+extern uint64_t sosc_prof_mask; // one call in so many + 1 is timed, 0 if all are
 
 void sosc_prof_calibrate(void);
 

@@ -78,7 +78,7 @@ static bool read_waited(uint64_t *waited, uint64_t *at_ticks)
 	at = number(at, end, &ran);
 	at = number(at, end, waited);
 	(void)number(at, end, &turns);
-	return turns; // 0: the kernel keeps no statistics
+	return turns; // 0 if the kernel keeps no statistics
 }
 
 static void add(uint64_t *shared, uint64_t value)
@@ -278,7 +278,7 @@ uint64_t sosc_delay_at_entry(const void *unused, struct sosc_thread *thread)
 		pass(thread, last_hook(thread));
 	now = sosc_ticks();
 	thread->entered = now;
-	// 0: the next exit calls sosc_delay_at_exit, too
+	// with 0 the next exit calls sosc_delay_at_exit, too
 	thread->last = thread->owed[0].ticks ? 0 : now;
 	return now;
 }

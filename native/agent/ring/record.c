@@ -107,7 +107,8 @@ static void wait_for_record(struct sosc_image *record)
 
 bool sosc_images_told_apart;
 
-static uint64_t last_move; // tsc of the last move of this process or its ancestors, 0: none
+// tsc of the last move of this process or its ancestors, 0 if there is none
+static uint64_t last_move;
 
 static void move(enum sosc_move_kind kind, uint32_t image, uint32_t pid, uint32_t parent,
 		 uint64_t tsc)
@@ -194,7 +195,7 @@ static void has_come(struct sosc_loaded *image)
 		move(SOSC_MOVE_CAME, image->index, this_process(), 0, sosc_ticks());
 }
 
-/** The image was unloaded. None of its code has run @since; 0: unknown, use the present time. */
+/** The image was unloaded. None of its code has run @since. If that is 0, use the present time. */
 void sosc_image_closed(const struct sosc_loaded *image, uint64_t since)
 {
 	struct sosc_image *records = sosc_section(SOSC_SEC_IMAGES);

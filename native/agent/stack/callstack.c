@@ -116,8 +116,8 @@ static __attribute__((noinline)) uint32_t ask(struct caller *caller,
 }
 
 /**
- * Find the number of a call's stack; 0: unknown. Return false if the program does not make this
- * call, but an interpreter that is being asked for its frames.
+ * Find the number of a call's stack, or 0 if unknown. Return false if the program does not make
+ * this call, but an interpreter that is being asked for its frames.
  */
 bool sosc_call_stack(struct sosc_thread *thread, const struct sosc_regs *regs, uint64_t fp,
 		     uint32_t *number)

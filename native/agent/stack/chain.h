@@ -28,7 +28,7 @@ struct sosc_chain_time {
 
 struct sosc_chain {
 	uint32_t busy; // in use, or abandoned by interrupted code
-	uint32_t tid; // the thread's id; 0: empty
+	uint32_t tid; // the thread's id, 0 if empty
 	struct sosc_chain_time time;
 	uint32_t words, parts, count;
 	struct {

@@ -95,7 +95,7 @@ static bool is_at(uint32_t number, const uint64_t *frames, uint32_t count, uint6
 	return true;
 }
 
-// Returns room for a head and @count words, 0: there is none.
+// Returns room for a head and @count words, or 0 if there is none.
 static uint64_t take(uint64_t count)
 {
 	uint64_t at = __atomic_fetch_add(&table->words_used, count + 1, __ATOMIC_RELAXED);

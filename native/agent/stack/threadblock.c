@@ -12,11 +12,12 @@ enum {
 	START = 64, // bytes at a stack's end where musl stores the start arguments of the thread
 };
 
-// offset of the stack's address in the descriptor, in words; 0: not known yet
+// offset of the stack's address in the descriptor, in words, 0 if not known yet
 static uint32_t offset;
 
 /**
- * Return the offset from a thread pointer of the words that describe the stack; 0: not known yet.
+ * Return the offset from a thread pointer of the words that describe the stack, or 0 if not known
+ * yet.
  */
 uint32_t sosc_thread_block_at(void)
 {
@@ -37,7 +38,7 @@ static bool is_block(const uint64_t words[SOSC_BLOCK_WORDS], uint64_t thread)
 	return (is_guard || third - addr <= size) && words[3] < size;
 }
 
-// Returns the offset of the words that describe the block, in words, 0: not found.
+// Returns the offset of the words that describe the block, in words, or 0 if not found.
 static __attribute__((noinline)) uint32_t find(uint32_t tid, uint64_t thread)
 {
 	uint64_t words[DESCRIPTOR / 8];

@@ -11,7 +11,8 @@
 
 enum { MOST = 2048 }; // most pages of the first thread's stack that are checked at a time
 
-static uint64_t first_low; // the first thread's stack can be read from here on; 0: not checked yet
+// the first thread's stack can be read from here on, 0 if not checked yet
+static uint64_t first_low;
 
 static inline uint64_t page_of(uint64_t addr)
 {

@@ -17,7 +17,7 @@ struct sosc_thread;
 struct sosc_view {
 	uint64_t low, high; // bounds of the memory that can be read
 	uint64_t is_whole; // 1: the stack ends at `high`
-	struct sosc_memos *memos; // kept walks; NULL: there is no memory for them
+	struct sosc_memos *memos; // kept walks, NULL if there is no memory for them
 };
 
 /** Return whether an address is in the part of the stack that can be read. */

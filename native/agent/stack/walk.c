@@ -36,7 +36,7 @@ uint64_t sosc_stack_visitor;
 
 struct walk {
 	struct sosc_memos *memos;
-	struct sosc_memo *memo; // NULL: the walk is not kept
+	struct sosc_memo *memo; // NULL if the walk is not kept
 	uint32_t place; // index of the memo
 	uint32_t tid; // id of the thread
 	uint64_t first; // nothing below this address is read
@@ -52,7 +52,7 @@ struct walk {
 	bool is_given; // `fp` is still the call's frame pointer
 	bool is_lost; // the frame pointer is unknown
 	bool sealed;
-	uint64_t window_at; // addr of the words in `window`, 0: empty
+	uint64_t window_at; // addr of the words in `window`, 0 if empty
 	uint64_t *window; // buffer for them
 };
 

@@ -28,7 +28,7 @@ struct sosc_stack_call { // the call whose stack is wanted
 };
 
 // walk.c
-// thread pointer of the thread in which soscope runs its own code; 0: none
+// thread pointer of the thread in which soscope runs its own code, 0 if there is none
 extern uint64_t sosc_stack_visitor;
 uint32_t sosc_stack_walk(const struct sosc_stack_call *call, enum sosc_block_api api);
 

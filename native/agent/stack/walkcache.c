@@ -41,8 +41,8 @@ _Static_assert(ROOM(20, MOST_WORDS, MOST_FRAMES) <= SOSC_PAGE, "a chunk has room
 struct pool {
 	uint32_t process; // see sosc_process
 	uint32_t used;
-	uint16_t next[CHUNKS]; // next chunk of the same thread, + 1; 0: the chunk is free
-	uint16_t first[THREAD_COUNT]; // first chunk of a thread, + 1; 0: it has none
+	uint16_t next[CHUNKS]; // next chunk of the same thread, + 1, 0 if the chunk is free
+	uint16_t first[THREAD_COUNT]; // first chunk of a thread, + 1, 0 if it has none
 	uint8_t chunk[CHUNKS][SOSC_PAGE] __attribute__((aligned(SOSC_PAGE)));
 };
 

@@ -26,9 +26,9 @@ enum {
 struct sosc_memo {
 	uint64_t ret; // frame 0; in a free memo: address of the next one
 	uint64_t sp, fp; // of the call; fp: 0 if the walk did not need it
-	uint64_t key; // sosc_memo_key of the walk, 0: not valid
-	// end of the words that were read; 0: each word can be read only if the words before it are
-	// unchanged
+	uint64_t key; // sosc_memo_key of the walk, 0 if not valid
+	// end of the words that were read, 0 if each word can be read only if the words before it
+	// are unchanged
 	uint64_t high;
 	uint64_t fp_mask; // all bits set if the walk needed fp
 	uint32_t number; // number of the stack
@@ -125,8 +125,8 @@ static inline bool sosc_memo_is_same(const struct sosc_memo *memo, uint64_t ret,
 }
 
 /**
- * Return the number of the stack of a call in a program without an interpreter, 0: the stack has to
- * be walked.
+ * Return the number of the stack of a call in a program without an interpreter, or 0 if the stack
+ * has to be walked.
  */
 static inline uint32_t sosc_memo_stack(const struct sosc_view *view, uint64_t sp, uint64_t fp,
 				       enum sosc_block_api api)

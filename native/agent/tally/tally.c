@@ -347,8 +347,8 @@ static void count_wire(const struct sosc_tally_call *call, uint32_t flags, uint6
 
 // ---- a call and its return -------------------------------------------------------
 
-// Threads that have called vfork; 0: none. The child of such a thread runs in its place and in its
-// memory.
+// Threads that have called vfork, 0 if there is none. The child of such a thread runs in its place
+// and in its memory.
 static uint64_t vforked[1 << VFORK_BITS];
 
 static uint64_t *vforked_at(uint64_t thread)

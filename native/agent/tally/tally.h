@@ -22,11 +22,11 @@ struct sosc_tally_slot { // the data of a thunk; begins like struct sosc_cell
 	uint64_t original; // the loader stores here when it binds the slot
 	uint64_t addr; // address of the slot
 	uint64_t before; // value of the slot before it was hooked
-	uint64_t field; // addr of the relocation's offset that was changed, 0: none
+	uint64_t field; // addr of the relocation's offset that was changed, 0 if there is none
 	uint64_t field_before;
 	uint64_t untraced; // where calls go if `before` is a trampoline whose session is over
-	uint64_t session; // that session
-	// addr of the agent's count of sessions, 0: `before` is not a trampoline
+	uint64_t session; // number of that session
+	// addr of the agent's count of sessions, 0 if `before` is not a trampoline
 	uint64_t session_at;
 	uint32_t image; // index in the list of images
 	uint32_t function;
@@ -52,7 +52,8 @@ struct sosc_tally_call { // as kept by sosc_h_tally
 
 struct sosc_tally_rules { // what the agent is told once for a trace
 	uint64_t (*usable)(uint64_t block);
-	int (*step_is_busy)(void *statement); // functions of SQLite; NULL: none, or several SQLites
+	// functions of SQLite, NULL if none, or several SQLites
+	int (*step_is_busy)(void *statement);
 	const char *(*step_text)(void *statement);
 	uint32_t pid; // the process that counts
 	bool has_no_clock;

@@ -25,7 +25,7 @@ static uint32_t thunk_count; // thunks made so far
 static struct sosc_tally_left lefts[SOSC_TALLY_LEFTS];
 static uint32_t left_count, left_more, slot_count;
 static uint32_t found[TALLY_FUNCTIONS_MAX];
-static uint64_t resident; // base address of an agent that soscope has put in, 0: none
+static uint64_t resident; // base address of an agent that soscope has put in, 0 if there is none
 
 // ---- thunks ----------------------------------------------------------------------
 
@@ -137,8 +137,8 @@ static uint64_t behind(uint64_t value)
 	return value;
 }
 
-// Returns the address of the slot of a relocation, 0: unknown. That agent may have redirected the
-// relocation, and keeps its old offset in the journal.
+// Returns the address of the slot of a relocation, or 0 if unknown. That agent may have redirected
+// the relocation, and keeps its old offset in the journal.
 static uint64_t addr_of(const struct sosc_loaded *image, const Elf64_Rela *rela)
 {
 	uint64_t addr = image->bias + rela->r_offset;

@@ -302,8 +302,8 @@ static struct sosc_thread *find(uint64_t tp)
 	return take_over(tp);
 }
 
-// A signal handler may come here in the middle and do all of this. What it has got stays, and
-// nothing is got twice. At worst one more count array is used.
+// A signal handler may come here in the middle and do all of this. What it has taken stays, and
+// nothing is taken twice. At worst one more count array is used.
 static void fill_in(struct sosc_thread *thread)
 {
 	uint32_t no_chunk = 0;

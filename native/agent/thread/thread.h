@@ -34,7 +34,7 @@ struct sosc_thread { // found by thread pointer; wiped in a forked child
 	uint32_t tid_check; // the word at sosc_tid_offset
 	uint32_t tid;
 	uint32_t pid;
-	uint32_t chunk; // index in the ring + 1, SOSC_NONE = none; 0: not filled in yet
+	uint32_t chunk; // index in the ring + 1, SOSC_NONE = none, 0 if not filled in yet
 	// chunks with an interrupted writer: index << 32 | bytes taken, 0 = none
 	uint64_t held[THREAD_HELD];
 	uint8_t borrowed; // 1: a vfork child runs in its parent's place
@@ -44,7 +44,7 @@ struct sosc_thread { // found by thread pointer; wiped in a forked child
 	uint32_t turns; // makes all values of pos without a chunk different
 	// see delay.c
 	uint64_t last; // tsc of the last entry or exit
-	// tsc when the kernel was last asked how long the thread has waited; 0: never
+	// tsc when the kernel was last asked how long the thread has waited, 0 if never
 	uint64_t asked;
 	uint64_t sure; // tsc up to which all waits are known
 	uint64_t waited; // the kernel's answer, in ns
@@ -63,7 +63,7 @@ struct sosc_thread { // found by thread pointer; wiped in a forked child
 };
 
 extern struct sosc_thread *sosc_threads;
-// offset of the kernel's thread id from the thread pointer; 0: unknown
+// offset of the kernel's thread id from the thread pointer, 0 if unknown
 extern int64_t sosc_tid_offset;
 extern bool sosc_quiet; // 1: a child that is not followed, or the recording has ended
 
@@ -71,8 +71,8 @@ extern const uint32_t *sosc_alive; // a word that is zero in a forked child
 // Holds the address of this process's word of SOSC_SEC_GATES; 0 in a forked child.
 extern uint64_t *sosc_gate;
 
-extern uint32_t sosc_process_id; // 0: unknown
-extern uint32_t sosc_parent_id; // in a recorded child: process id of its parent; 0: unknown
+extern uint32_t sosc_process_id; // 0 if unknown
+extern uint32_t sosc_parent_id; // in a recorded child: process id of its parent, 0 if unknown
 
 /**
  * Return a number that changes when this process is no longer the same: a signal handler may fork

@@ -20,7 +20,7 @@ struct named { // a string argument
 
 struct arguments {
 	struct sosc_capture *capture;
-	struct list *list; // the va_list that holds them; NULL: registers and stack
+	struct list *list; // the va_list that holds them, NULL if registers and the stack do
 	uint64_t *stack;
 	uint32_t stack_known; // number of words that could be read, valid if `stack_wanted`
 	bool stack_wanted;

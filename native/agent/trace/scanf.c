@@ -88,8 +88,8 @@ static const char *behind_set(const char *at)
 	return *at ? at + 1 : NULL;
 }
 
-// Returns the bytes that an integer conversion stores; 0: unknown. For `%Ld` glibc stores a long
-// long and musl stores nothing, and both count it.
+// Returns the bytes that an integer conversion stores, or 0 if unknown. For `%Ld` glibc stores a
+// long long and musl stores nothing, and both count it.
 static uint32_t bytes_of_integer(enum size size)
 {
 	static const uint8_t bytes[] = {
@@ -100,7 +100,7 @@ static uint32_t bytes_of_integer(enum size size)
 	return bytes[size];
 }
 
-// Returns the bytes of a float, of a double, or the used bytes of a long double; 0: unknown.
+// Returns the bytes of a float, of a double, or the used bytes of a long double, or 0 if unknown.
 static uint32_t bytes_of_real(enum size size)
 {
 	return size == INT ? 4 : size == LONG ? 8 : size == LONG_DOUBLE ? 10 : 0;
@@ -167,8 +167,8 @@ static bool is_known(struct sosc_fill *fill, char letter, enum size size, bool i
 	}
 }
 
-// Notes that a conversion stores to the argument at @position, 0: the next argument. Returns false
-// if the following arguments cannot be determined.
+// Notes that a conversion stores to the argument at @position, or to the next one if that is 0.
+// Returns false if the following arguments cannot be determined.
 static bool note(struct walk *walk, struct sosc_fill fill, uint32_t position)
 {
 	if (!position)

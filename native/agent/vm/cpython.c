@@ -7,8 +7,8 @@
 enum {
 	MINOR_OLDEST = 9,
 	SIZE = 16, // ob_size of a bytes object
-	STATE_SHIFT = 2, // lower bits of a str's state that are not about its characters,
-	STATE_LATER = 14, // and additional ones in some builds
+	STATE_SHIFT = 2, // lower bits of a str's state that do not describe its characters
+	STATE_LATER = 14, // additional ones in early builds of 3.14
 	STATE_KIND = 7,
 	STATE_COMPACT = 1 << 3,
 	STATE_ASCII = 1 << 4,

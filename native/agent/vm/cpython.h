@@ -44,7 +44,8 @@ static inline int32_t sosc_python_instr_of(const struct sosc_python *at, uint64_
 }
 
 /**
- * Return the newest frame of a thread that holds the GIL; 0: it has none. The frame may be a shim.
+ * Return the newest frame of a thread that holds the GIL, or 0 if it has none. The frame may be a
+ * shim.
  */
 static inline uint64_t sosc_python_newest(const struct sosc_python *at, uint64_t thread_state)
 {

@@ -162,7 +162,7 @@ static bool is_code(const struct sosc_origin *a, const struct sosc_origin *b)
 	       a->instr == b->instr;
 }
 
-/** Return the number of an origin that was seen before in this @epoch, 0: none. */
+/** Return the number of an origin that was seen before in this @epoch, or 0 if there is none. */
 uint32_t sosc_origin_find(const struct sosc_origin *wanted, uint32_t epoch)
 {
 	const struct buckets *in = __atomic_load_n(&buckets, __ATOMIC_ACQUIRE);
@@ -258,7 +258,7 @@ static bool is_copy(const struct sosc_code *code, uint32_t first_line,
 		       header.lines_size);
 }
 
-// Returns the number of an origin whose copy has the same contents, 0: none.
+// Returns the number of an origin whose copy has the same contents, or 0 if there is none.
 static uint32_t compare(const struct sosc_origin *wanted, const struct sosc_code_texts *texts)
 {
 	uint32_t at = hash_of(wanted) >> buckets->shift, number;

@@ -14,7 +14,8 @@ static uint32_t larger(uint32_t a, uint32_t b)
 	return a > b ? a : b;
 }
 
-// These return how many bytes of a frame, a code object or a text are read; 0: too many.
+// These return how many bytes of a frame, a code object or a text are read, or 0 if there are too
+// many.
 static uint32_t part_of_frame(const struct sosc_python *at)
 {
 	uint32_t size = larger(larger(at->frame_code, at->frame_previous), at->frame_instr) + 8;
@@ -41,7 +42,7 @@ uint32_t sosc_part_of_text(const struct sosc_python *at)
 	return size <= READING_PART ? size : 0;
 }
 
-/** Return the address of a copy of @size bytes at @addr; 0: they cannot be read. */
+/** Return the address of a copy of @size bytes at @addr, or 0 if they cannot be read. */
 uint64_t sosc_part_copy(const struct sosc_reading *reading, uint8_t *copy, uint64_t addr,
 			uint32_t size)
 {
@@ -70,8 +71,8 @@ static void note(const struct sosc_reading *reading, uint64_t frame, uint64_t fr
 }
 
 /**
- * Return the address of a copy of a frame; 0: it cannot be read. Most callers' frames lie right
- * below a frame, so the rest of the page below is read with it.
+ * Return the address of a copy of a frame, or 0 if it cannot be read. Most callers' frames lie
+ * right below a frame, so the rest of the page below is read with it.
  */
 uint64_t sosc_frame_copy(struct sosc_reading *reading, uint64_t frame)
 {

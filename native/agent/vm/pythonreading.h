@@ -18,7 +18,7 @@ enum {
 
 struct sosc_reading {
 	const struct sosc_python *at;
-	// thread id for checked reads of memory that may be freed; 0: the memory cannot change
+	// thread id for checked reads of memory that may be freed, 0 if the memory cannot change
 	uint32_t tid;
 	struct sosc_chain *chain; // where the words that were read are noted; or NULL
 	struct sosc_window window; // at least READING_PART bytes
@@ -33,7 +33,7 @@ uint64_t sosc_part_copy(const struct sosc_reading *reading, uint8_t *copy, uint6
 uint64_t sosc_frame_copy(struct sosc_reading *reading, uint64_t frame);
 bool sosc_read_word(const struct sosc_reading *reading, uint64_t addr, uint64_t *value);
 
-/** Return an address at which a code object can be read; 0: none. */
+/** Return an address at which a code object can be read, or 0 if there is none. */
 static inline uint64_t sosc_code_at(struct sosc_reading *reading, uint64_t code)
 {
 	return reading->tid ? sosc_part_copy(reading, reading->code, code,

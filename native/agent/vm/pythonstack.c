@@ -45,13 +45,13 @@ static struct sosc_blocks *table;
 static const struct sosc_loaded *interpreter, *last;
 static struct sosc_python layouts[LAYOUTS_MAX]; // the same in each session
 static uint32_t layout_count;
-static const struct sosc_python *layout; // one of these; NULL: not determined yet
+static const struct sosc_python *layout; // one of these, NULL if not determined yet
 static void *(*thread_state)(void), *(*released_state)(void);
 static int (*is_initialized)(void);
 static uint64_t code_type;
 static uint32_t *numbers; // number of the copy between the stacks, by the number of an origin
 static uint32_t preparing;
-// the original deallocator of code objects; NULL: it is not replaced
+// the original deallocator of code objects, NULL if it is not replaced
 static void (*end_code)(void *code);
 static uint32_t session; // counts sessions: numbers of an earlier session are invalid
 static uint32_t ends; // counts code objects that have ended
@@ -341,7 +341,8 @@ static uint32_t make_number(const struct sosc_reading *reading, const struct sos
 	return numbers[origin];
 }
 
-// Returns the number of a code object that has not ended since the number was stored, 0: unknown.
+// Returns the number of a code object that has not ended since the number was stored, or 0 if
+// unknown.
 static uint32_t number_seen(uint64_t code)
 {
 	const struct seen *entry = seen_of(code);
@@ -354,7 +355,7 @@ static uint32_t number_seen(uint64_t code)
 	return is_same && !(version & 1) && entry->version == version ? number : 0;
 }
 
-// Returns the number of a code object's copy, 0: there is no room for it.
+// Returns the number of a code object's copy, or 0 if there is no room for it.
 static uint32_t number_of(const struct sosc_reading *reading, struct sosc_origin code, bool sealed)
 {
 	struct seen *entry = seen_of(code.code);
@@ -391,7 +392,8 @@ static uint64_t own_state(const struct sosc_python *at)
 	return state && word_at(state + at->state_thread) == sosc_thread_pointer() ? state : 0;
 }
 
-// Returns the newest frame of a thread that has released the lock and has this state; 0: none.
+// Returns the newest frame of a thread that has released the lock and has this state, or 0 if there
+// is none.
 static uint64_t newest_released(const struct sosc_reading *reading, uint64_t state)
 {
 	const struct sosc_python *at = reading->at;
@@ -419,7 +421,7 @@ static bool is_entry(const struct sosc_python *at, uint64_t frame)
 	       (at->frame_entry != SOSC_NONE && *(const uint8_t *)(frame + at->frame_entry));
 }
 
-// Returns the word for the frame that lies at @frame, 0: it has no code. If the code object's
+// Returns the word for the frame that lies at @frame, or 0 if it has no code. If the code object's
 // number is known, code that may be freed is not read.
 static uint64_t word_of(struct sosc_reading *reading, uint64_t frame, bool sealed)
 {

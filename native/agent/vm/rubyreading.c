@@ -90,7 +90,7 @@ static uint64_t word_at(const uint8_t *copy, uint32_t at)
 
 // ---- parts -----------------------------------------------------------------------
 
-// Returns the address of a copy of a part; NULL: it cannot be read.
+// Returns the address of a copy of a part, or NULL if it cannot be read.
 static const uint8_t *fetch(struct sosc_ruby_reading *reading, uint64_t addr, uint32_t size)
 {
 	struct sosc_chain_part *part = &reading->chain->part[reading->parts];
@@ -196,7 +196,7 @@ static bool fetch_path(struct sosc_ruby_reading *reading, sosc_value value)
 	return object && fetch_text(reading, value, &reading->path);
 }
 
-// Returns how many entries of a line table begin up to a word of code, 0: it cannot be read.
+// Returns how many entries of a line table begin up to a word of code, or 0 if it cannot be read.
 static uint64_t fetch_rank(struct sosc_ruby_reading *reading, uint64_t index, uint64_t place)
 {
 	const uint8_t *copy;

@@ -22,7 +22,7 @@ enum {
 struct sosc_ruby_layout {
 	uint16_t version;
 	uint16_t frame; // bytes of a control frame
-	uint16_t lines; // in a body: offset of the description of its line table; 0: unknown
+	uint16_t lines; // in a body: offset of the description of its line table, 0 if unknown
 	uint16_t line; // bytes of an entry of the line table
 	bool has_long_texts; // a string has its length in front of its text, not in its flags
 };
@@ -44,7 +44,7 @@ struct sosc_ruby_way {
 	int64_t context; // later versions: offset of the context from the thread pointer
 	const struct sosc_ruby_layout *at;
 	size_t (*rb_gc_count)(void);
-	const uint8_t *collector; // the state of the collector; NULL: unknown
+	const uint8_t *collector; // the state of the collector, NULL if unknown
 };
 
 struct sosc_ruby_text {

@@ -221,7 +221,7 @@ static __attribute__((noinline)) uint32_t copy_of(const struct sosc_ruby_text *p
 	return copy_into(&copy, path, label);
 }
 
-// @room: memory for a copy; NULL: it is made on the thread's stack. If two threads make a copy of
+// @room: memory for a copy, NULL if it is made on the thread's stack. If two threads make a copy of
 // the same code at the same time, there are two copies.
 static uint32_t find_number(struct sosc_ruby_text *path, struct sosc_ruby_text *label,
 			    struct copy *room)
@@ -246,7 +246,7 @@ static uint32_t find_number(struct sosc_ruby_text *path, struct sosc_ruby_text *
 	return number;
 }
 
-// Returns the number of the copy of a code object's texts, 0: there is no room for it.
+// Returns the number of the copy of a code object's texts, or 0 if there is no room for it.
 static uint32_t number_of(sosc_value code)
 {
 	struct sosc_ruby_text path, label;

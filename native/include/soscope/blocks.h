@@ -155,7 +155,7 @@ struct sosc_size_class {
 };
 
 struct sosc_sizes { // of one thread
-	uint32_t pid; // the process's own pid; 0: the array is free
+	uint32_t pid; // the process's own pid, 0 if the array is free
 	uint32_t tid;
 	uint64_t strange; // frees of blocks that the agent did not see allocated
 	// blocks that found no room in the agent's memory: their frees will not be known

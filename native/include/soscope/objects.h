@@ -124,9 +124,10 @@ struct sosc_objects {
 	uint32_t first_place;
 	uint32_t places;
 	uint32_t places_used; // agent adds; may exceed `places`
-	// bytes from this struct: path of soscope_memprof.rb, NUL-terminated; 0: none
+	// bytes from this struct: path of soscope_memprof.rb, NUL-terminated, 0 if there is none
 	uint32_t library;
-	// bytes from this struct: source that Python is to run first, NUL-terminated; 0: none
+	// bytes from this struct: source that Python is to run first, NUL-terminated, 0 if there is
+	// none
 	uint32_t source;
 	uint64_t scale; // SAMPLE: as in struct sosc_blocks
 };
@@ -223,7 +224,7 @@ struct sosc_program_object { // one living object
 };
 
 struct sosc_program_row { // the objects of one origin and type
-	uint64_t type; // addr, with a reference that the requester owns; 0: it cannot be read
+	uint64_t type; // addr, with a reference that the requester owns, 0 if it cannot be read
 	uint64_t count;
 	uint32_t origin;
 	uint32_t reserved;
@@ -239,7 +240,7 @@ struct sosc_objects_tally { // in the process's private memory
 
 struct sosc_ruby { // what Ruby reports of its objects, in the process's private memory
 	uint64_t types; // addr of struct sosc_ruby_type[SOSC_RUBY_TYPES]
-	uint64_t rows; // addr of struct sosc_ruby_row[]; 0: Ruby was not asked yet
+	uint64_t rows; // addr of struct sosc_ruby_row[], 0 if Ruby was not asked yet
 	uint64_t row_count; // including empty rows
 	uint64_t rows_lost; // objects for which no row was left
 	uint64_t moved; // objects that compaction has moved to an unknown address
@@ -253,8 +254,8 @@ enum {
 };
 
 struct sosc_ruby_type { // a class that has had objects
-	uint64_t class; // addr; 0: this entry is free
-	uint64_t name; // addr of UTF-8 text; 0: no name
+	uint64_t class; // addr, 0 if this entry is free
+	uint64_t name; // addr of UTF-8 text, 0 if there is no name
 	uint32_t size; // bytes of the name
 	uint32_t asked; // whether Ruby was asked for the name
 };
@@ -262,7 +263,7 @@ struct sosc_ruby_type { // a class that has had objects
 struct sosc_ruby_row { // the objects of one origin and type
 	uint32_t origin;
 	uint32_t type; // SOSC_RUBY_BUILTIN + index of the class, or RUBY_T_...
-	uint64_t count; // 0: an empty row
+	uint64_t count; // 0 if the row is empty
 	uint64_t bytes;
 	uint64_t squares; // sum of the squares of the objects' sizes; UINT64_MAX: or more
 };
@@ -309,7 +310,7 @@ enum {
 #define SOSC_SIDE_USED 0x80000000u
 
 struct sosc_origin { // a place in code that makes objects
-	// the code object, with bits that tell it from a later code object at its address; 0: no
+	// the code object, with bits that tell it from a later code object at its address, 0 if no
 	// code ran
 	uint64_t code;
 	uint64_t file;
@@ -318,7 +319,7 @@ struct sosc_origin { // a place in code that makes objects
 	uint64_t copy; // addr of struct sosc_code
 	uint32_t first_line;
 	int32_t instr; // offset in bytes from the first instruction; Ruby: the line number
-	// SAMPLE: size in bytes by which its objects are chosen; 0: each one is counted
+	// SAMPLE: size in bytes by which its objects are chosen, 0 if each one is counted
 	uint32_t size;
 	uint32_t reserved;
 };
@@ -328,7 +329,7 @@ struct sosc_origin { // a place in code that makes objects
 struct sosc_code {
 	uint32_t first_line;
 	uint32_t file_size; // bytes
-	uint32_t file_width; // bytes of a character: 1 (Latin-1), 2 or 4; 0: the text is UTF-8
+	uint32_t file_width; // bytes of a character: 1 (Latin-1), 2 or 4, 0 if the text is UTF-8
 	uint32_t name_size;
 	uint32_t name_width;
 	uint32_t lines_size;

@@ -71,7 +71,7 @@ enum sosc_prof_frame_flag {
 	SOSC_PROF_FRAME_FOLDED = 2, // nested inside another call of the same node
 };
 
-struct sosc_prof_cost { // tsc ticks; 0: not measured
+struct sosc_prof_cost { // tsc ticks, 0 if not measured
 	uint32_t inner; // ticks that an empty call appears to take
 	uint32_t outer; // ticks that a call adds in all
 };
@@ -100,10 +100,10 @@ struct sosc_prof {
 // image is closed, addresses in its nodes carry its index (SOSC_IMAGE_SHIFT).
 struct sosc_prof_node {
 	// SOSC_PROF_INSIDE | offset of the parent from the first node, or the return address of the
-	// call; 0: the node is free
+	// call, or 0 if the node is free
 	uint64_t key;
 	// address of the function; for MCOUNT, FENTRY and BARE the address to which the hook
-	// returns; 0: the node is being written
+	// returns, or 0 if the node is being written
 	uint64_t function;
 	uint64_t calls;
 	uint64_t total; // ticks of timed calls, without those nested in a call of the same node
@@ -116,8 +116,8 @@ struct sosc_prof_node {
 
 // An open call. The frames of a thread lie one behind the other.
 struct sosc_prof_frame {
-	// ~ of the stack address that identifies the call; 0: the frame is free or being written;
-	// 1: the call has returned
+	// ~ of the stack address that identifies the call, 0 if the frame is free or being written,
+	// 1 if the call has returned
 	uint64_t place;
 	uint64_t start; // tsc
 	uint64_t done; // the table's `done` at the entry

@@ -52,7 +52,8 @@ enum { SOSC_ITEM_ERRNO = 0xfe }; // sosc_op.item of errno
 enum { SOSC_ITEM_INJECTED = 0xfd }; // item of a struct sosc_injected, at an entry
 enum { SOSC_ITEM_VALUES = 0xfb }; // item of the values of a va_list
 enum { SOSC_ITEM_VECTORS = 0xfa }; // item of whole vector registers
-enum { SOSC_ITEM_STACK = 0xfc }; // item of an entry: u32, the number of its call stack; 0: none
+// item of an entry: u32, the number of its call stack, 0 if there is none
+enum { SOSC_ITEM_STACK = 0xfc };
 
 enum sosc_op_length { // for SOSC_OP_BYTES; SOSC_OP_STRING has only the first two
 	SOSC_LENGTH_LIMIT = 0, // .limit bytes

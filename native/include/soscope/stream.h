@@ -53,7 +53,7 @@ enum sosc_unit_type {
 	SOSC_UNIT_WHOLE = 7, // an entry together with its exit
 	SOSC_UNIT_NOTHING = 8, // a unit that was reserved and not needed
 	SOSC_UNIT_BLOCK = 9, // a block was allocated; the unit may become BLOCK_OVER
-	// a block that its thread has freed; 28 low bits: ticks until the free, 0: freed before
+	// a block that its thread has freed; 28 low bits: ticks until the free, 0 if freed before
 	// anything else was recorded
 	SOSC_UNIT_BLOCK_OVER = 10,
 	// a block is about to be freed; if blocks are sampled, size is 1 if the freeing
@@ -157,7 +157,7 @@ struct sosc_reported { // 28 low bits: high bits of ticks << 5 | enum sosc_repor
 	uint64_t start; // tsc
 	// start address of the function, if the hook got it; else an address inside, see prof.h
 	uint64_t function;
-	// `start` of the enclosing call; with ROOT the return address, 0: not known
+	// `start` of the enclosing call; with ROOT the return address, or 0 if unknown
 	uint64_t around;
 };
 
@@ -176,7 +176,8 @@ struct sosc_overhead {
 // The call instruction and the slot that a call went through. Units refer to a call site by its
 // index. Followed children share them.
 struct sosc_call_site {
-	uint64_t word; // return address << SOSC_CALL_SITE_SLOT | slot index + 1; 0: not written yet
+	// return address << SOSC_CALL_SITE_SLOT | slot index + 1, or 0 if not written yet
+	uint64_t word;
 };
 
 #endif

@@ -150,8 +150,8 @@ struct sosc_tally { // argument of soscope_agent_tally
 	uint64_t tables; // SOSC_TABLES
 	uint64_t images; // addr of the first struct link_map
 	uint64_t iterate; // addr of dl_iterate_phdr
-	uint64_t usable; // addr of malloc_usable_size, 0: the process has none
-	uint64_t resident; // base address of an agent that soscope has put in; 0: none
+	uint64_t usable; // addr of malloc_usable_size, 0 if the process has none
+	uint64_t resident; // base address of an agent that soscope has put in, 0 if there is none
 	uint64_t counts; // addr of struct sosc_tally_count[], for the answer
 	uint64_t wires; // addr of struct sosc_tally_wire[SOSC_TALLY_GROUPS], for the answer
 	uint32_t count_room; // elements of `counts`

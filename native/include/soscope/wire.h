@@ -221,7 +221,7 @@ struct sosc_control {
 	uint64_t realtime_start; // ns, CLOCK_REALTIME
 	uint64_t monotonic_start; // ns, CLOCK_MONOTONIC_RAW
 	uint32_t cost_inner; // tsc ticks an empty call appears to take
-	uint32_t cost_outer; // tsc ticks a hooked call adds to its caller; 0: not measured
+	uint32_t cost_outer; // tsc ticks a hooked call adds to its caller, 0 if not measured
 	uint32_t images; // number of image records, agent adds
 	uint32_t slots;
 	uint32_t strings; // bytes in use
@@ -249,7 +249,7 @@ struct sosc_control {
 	// may stand in place of index + 1
 	uint64_t question;
 	uint64_t unanswered; // images whose question was not answered, or could not be asked
-	// with SOSC_QUESTION_EXEC: address of the path or name to execute, 0: the call gives none
+	// with SOSC_QUESTION_EXEC: address of the path or name to execute, 0 if the call gives none
 	uint64_t executes;
 	uint32_t answers; // futex word: soscope adds one for each answer
 	uint32_t moves; // number of moves, agent adds; above SOSC_MAX_MOVES: the rest is lost
@@ -356,8 +356,9 @@ struct sosc_function_table {
 	uint32_t default_function;
 	// for each family, the pattern that its image names and symbol versions match
 	uint16_t family[4];
-	// offset of the newest table that was added later, 0: none. In added tables, offsets are
-	// from the first table's header, and `more` is the offset of the table added before
+	// offset of the newest table that was added later, 0 if there is none. In added tables,
+	// offsets are from the first table's header, and `more` is the offset of the table added
+	// before
 	uint32_t more;
 	// bit h % 32: some name of hash h has a cell of its own for "NAME@VERSION"
 	uint32_t versioned;
@@ -591,7 +592,7 @@ struct sosc_inside {
 	uint64_t control; // addr of the control block
 	uint64_t control_size;
 	uint64_t changes; // addr of struct sosc_change[]
-	uint64_t change_count; // used entries, oldest first; 0: all changes were taken back
+	uint64_t change_count; // used entries, oldest first, 0 if all changes were taken back
 	uint64_t cells; // addr of the cells: u64 handler, u64 original
 	uint64_t cell_count; // number of cells used by slots
 	uint64_t sitedata; // addr of the return trampolines' data, 32 bytes each
@@ -617,7 +618,8 @@ struct sosc_inside {
 	uint64_t quiet; // addr of a byte; 1: this process records nothing
 	uint64_t counts; // addr of a byte; 1: objects are counted
 	uint64_t is_resting; // 1: the agent rests, and its code has to be mapped anew
-	uint64_t made_threads; // addr of the table of threads that the program has created, 0: none
+	// addr of the table of threads that the program has created, 0 if there is none
+	uint64_t made_threads;
 };
 
 enum sosc_method_state { // progress of hooking method tables

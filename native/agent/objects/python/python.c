@@ -326,7 +326,7 @@ bool sosc_python_is_at(const struct link_map *map)
 	       interpreter.dynamic == map->l_ld;
 }
 
-/** Whether @addr lies in the interpreter's image. */
+/** Return whether @addr lies in the interpreter's image. */
 bool sosc_python_has(uint64_t addr)
 {
 	return addr >= interpreter.start && addr < interpreter.end;
