@@ -87,9 +87,9 @@ static void add(uint64_t *shared, uint64_t value)
 }
 
 /**
- * The thread has waited for @ticks in @turns turns. Return how many of these ticks lie at least in
- * its last @span. Each of the other turns can have taken a little of the time @before, in which the
- * thread was at hooks.
+ * The thread has waited for @ticks in @turns turns. Return the least number of these ticks that lie
+ * in its last @span. Each of the other turns can have taken a little of the time @before, in which
+ * the thread was at hooks.
  */
 static uint64_t part_in(uint64_t span, uint64_t ticks, uint64_t turns, uint64_t before)
 {

@@ -61,8 +61,8 @@ static uint64_t array_size(void)
 }
 
 /**
- * A session begins, with the control block in place @block. The last of its @control_size bytes are
- * count arrays, as many as a few threads need. Address space for a thousand arrays would be
+ * A session begins, in the control block with the index @block. The last of its @control_size bytes
+ * are count arrays, as many as a few threads need. Address space for a thousand arrays would be
  * gigabytes. A limit may forbid that, and mlockall(2) would bring all of it into memory.
  */
 void sosc_counts_start(uint64_t control_size, uint32_t block)
