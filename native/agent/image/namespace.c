@@ -13,7 +13,7 @@
 enum {
 	VERSION_CHAINED = 2, // r_version from which on r_next exists
 	OLD_STRIDES = 2,
-	LIST_MOST = 1 << 16, // most images of a list; soscope's linkmap.py has the same limit
+	LIST_MOST = 1 << 16, // most images of a list; soscope's loader.py has the same limit
 };
 
 // struct link_namespaces of glibc 2.31, and of 2.32 to 2.34
