@@ -32,7 +32,7 @@ quick: setup-test ## a test of each kind, for every change
 	$(PYTEST) -q -m 'not slow' @tests/quick.txt tests/unit $(ARGS)
 
 soak: setup-test ## the tests that make test leaves out; a part of them with SLICE=3/8
-	$(PYTEST) -q --soak --slice $(SLICE) --timeout 7200 $(ARGS)
+	$(PYTEST) -q --soak --slice $(SLICE) $(ARGS)
 
 stress: setup-test ## tests again and again beside busy loops; ARGS='--rounds 20 TEST...'
 	$(VENV)/python -m tests.stress $(ARGS)

@@ -23,6 +23,7 @@ from tests.support.time import order
 from tests.support.time.patience import limit
 
 CHOICES = ("covering", "every")  # marks of a test that `make test` runs with some parameters alone
+SOAK_LIMIT = 7200.0  # seconds of the usual machine that a test of `make soak` may take
 _HERE = Path(__file__).parent
 _COLLECT_AFTER = 20_000  # new objects; Python's own limit suits short programs
 
@@ -65,7 +66,7 @@ def pytest_pycollect_makeitem(
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep `soak` tests apart from all others."""
+    """Keep `soak` tests apart from all others, and give them time of their own."""
     soak = beyond_choice(items)
     soak.update(item.nodeid for item in items if item.get_closest_marker("soak") is not None)
     wanted = bool(config.getoption("--soak"))
@@ -76,6 +77,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
     items[:] = [item for item in items if item.nodeid in kept]
     for item in items:
+        if item.nodeid in soak:
+            item.add_marker(pytest.mark.timeout(limit(SOAK_LIMIT)))
         if (reason := gap(item.nodeid)) is not None:
             item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
 

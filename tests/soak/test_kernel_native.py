@@ -117,7 +117,6 @@ def _programs(folder: Path) -> None:
     crossed.program(folder, "aarch64", "-Wl,-z,lazy")
 
 
-@pytest.mark.timeout(3600)
 def test_programs_for_arm64_are_traced_there(tmp_path: Path) -> None:
     """Started and attached to: threads, handlers, traps, guarded code, values, a recording."""
     need("ld.lld")

@@ -45,7 +45,6 @@ def test_no_call_of_ten_million_is_lost(
     assert sum(thread["dropped"] for thread in account.threads) == 0
 
 
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("modes", [("time", "count", "sample", "quiet"), ("quiet",)], ids="-".join)
 @pytest.mark.parametrize(
     ("hooks", "symbol"),

@@ -20,7 +20,7 @@ from tests.support.processes.run import soscope
 from tests.support.targets import build
 from tests.support.time.patience import limit
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
+pytestmark = pytest.mark.soak
 
 STORMS = build.TARGETS / "storms"
 SECONDS = 75  # in each of eight ways or more: ten minutes a storm

@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import itertools
 import random
+import sys
+from pathlib import Path
 
 import pytest
 
+from tests.support.processes.run import run
 from tests.support.targets.covering import choose
+from tests.support.targets.matrix import REPOSITORY
 
 FACTORS = {"compiler": "gc", "binding": "lnpi", "position": "pn", "linker": "bglm", "mode": "csre"}
 PRODUCT = [dict(zip(FACTORS, row, strict=True)) for row in itertools.product(*FACTORS.values())]
@@ -51,3 +55,24 @@ def test_a_product_with_holes() -> None:
     chosen = [rows[number] for number in choose(rows)]
     for pair in itertools.combinations(FACTORS, 2):
         assert values(chosen, *pair) == values(rows, *pair)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("options", "seconds"), [([], 300), (["--soak"], 7200)])
+def test_what_soak_runs_has_more_time(tmp_path: Path, options: list[str], seconds: int) -> None:
+    """Whoever runs such a test need not know how long it takes."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  soak\n")
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["tests.conftest"]\n')
+    (tmp_path / "test_it.py").write_text(
+        "import pytest, pytest_timeout\n"
+        "from tests.support.targets.covering import sizes\n"
+        "@pytest.mark.parametrize('rounds', sizes(1, 100))\n"
+        "def test_rounds(request, rounds):\n"
+        "    print(rounds, pytest_timeout._get_item_settings(request.node).timeout)\n"
+    )
+    words = [sys.executable, "-m", "pytest", "-s", "-q", *options]
+    words += ["--basetemp", str(tmp_path / "base")]
+    env = {"PYTHONPATH": str(REPOSITORY), "SOSCOPE_TEST_UNIT": "0.02", "PYTEST_TIMEOUT": "300"}
+    done = run(words, cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stdout
+    assert f"{100 if options else 1} {seconds}.0\n" in done.stdout
