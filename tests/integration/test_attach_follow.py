@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ from tests.support.processes import attached
 from tests.support.processes.launching import compiled, environment
 from tests.support.processes.leftovers import at_end
 from tests.support.processes.others import drop
+from tests.support.processes.run import soscope
 from tests.support.targets import build
 from tests.support.targets.build import made_in
 from tests.support.time.patience import limit, until
@@ -366,6 +368,40 @@ def test_a_killed_soscope_leaves_all_running(runs: int, tmp_path: Path) -> None:
         assert attached.finish(process) == (0, "True 0\n", "")
 
 
+RECORDERS = {
+    "trace": (["trace", "--record"], ["report", "-c"]),
+    "mem": (["mem", "attach", "--blocks", "-o"], ["mem", "report"]),
+    "prof": (["prof", "attach", "--boundary", "time", "-o"], ["prof", "report"]),
+}
+
+
+@contextmanager
+def recorded(kind: str, pid: int, file: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """Record a process; the block begins when it is hooked."""
+    words = [sys.executable, "-m", "soscope", *RECORDERS[kind][0], file, "-p", str(pid), *options]
+    with subprocess.Popen(
+        list(map(str, words)),
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            attached.wait_until("memfd:soscope", pid, running=process)
+            attached.wait_for_hooks(process)
+            yield process
+        finally:
+            process.kill()
+
+
+def shown(kind: str, file: Path) -> str:
+    """Return all that the report of a recording says."""
+    done = soscope(*RECORDERS[kind][1], file)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
 def test_a_killed_helper_is_said() -> None:
     """Nobody sees what is executed from there on."""
     with attached.running([family()]) as process, tracing(process.pid, "-c") as tracer:
@@ -374,6 +410,36 @@ def test_a_killed_helper_is_said() -> None:
         assert "the part of soscope that follows its children was killed" in notes
         assert notes.endswith("; not complete\n")
         assert attached.finish(process)[0] == 7
+
+
+@pytest.mark.parametrize("kind", RECORDERS)
+def test_a_recording_tells_that_the_helper_was_killed(kind: str, tmp_path: Path) -> None:
+    file, line = tmp_path / "it.sosr", "the part of soscope that follows its children was killed"
+    with attached.running([family()]) as process:
+        with recorded(kind, process.pid, file, "-f") as recorder:
+            os.kill(attached.wait_for_helper(recorder.pid, process.pid), signal.SIGKILL)
+            assert line in recorder.communicate(timeout=limit())[1]
+        assert attached.finish(process)[0] == 7
+    said = shown(kind, file)
+    assert f"process {process.pid}: {line}" in said
+    assert kind != "trace" or said.endswith("; not complete\n")
+
+
+@pytest.mark.parametrize("kind", RECORDERS)
+def test_a_recording_tells_what_was_executed_instead(kind: str, tmp_path: Path) -> None:
+    file, cat = tmp_path / "it.sosr", os.path.realpath(need("cat"))
+    with attached.running([need("dash"), "-c", "echo ready; read line; exec cat"]) as process:
+        with recorded(kind, process.pid, file) as recorder:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            notes = recorder.communicate(timeout=limit())[1]
+        assert attached.finish(process) == (0, "end\n", "")
+    line = f"process {process.pid} has executed {cat}, which is not traced: -f"
+    said = shown(kind, file)
+    assert line in notes
+    assert line in said
+    assert kind != "trace" or said.endswith("; not complete\n")
 
 
 def test_signals_are_passed_on_and_seen(tmp_path: Path) -> None:

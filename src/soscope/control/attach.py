@@ -232,9 +232,9 @@ class Visited:
         return []
 
     @property
-    def lacks_children(self) -> bool:
-        """Whether children, or programs that they have executed, could not be observed."""
-        return False
+    def lacking(self) -> list[str]:
+        """Lines that tell what could not be observed, as a child of soscope was killed."""
+        return []
 
     def hear(self) -> bool:
         """Take the events of its processes. Return whether all events have been reported."""
@@ -333,12 +333,14 @@ class Attached(Visited):
     @property
     def remarks(self) -> list[str]:
         """Remarks on what soscope could not see of the process."""
-        return [f"process {self.pid}: {_HELPER_KILLED}"] if self.lacks_children else []
+        return self.lacking
 
     @property
-    def lacks_children(self) -> bool:
-        """Whether the helper was killed, so that the children were not followed to the end."""
-        return self._following is not None and self._following.was_killed
+    def lacking(self) -> list[str]:
+        """A line if the helper was killed: the children were not followed to the end."""
+        if self._following is None or not self._following.was_killed:
+            return []
+        return [f"process {self.pid}: {_HELPER_KILLED}"]
 
     def hear(self) -> bool:
         """Take the events of its processes. Return whether all events have been reported."""
@@ -933,14 +935,13 @@ class Attachments:
         """Return whether two engines agree, or None if there is only one."""
         return None
 
-    @property
-    def lacks_children(self) -> bool:
-        """Whether children, or programs that they have executed, could not be observed."""
-        return any(target.lacks_children for target in self.targets)
-
     def remarks(self) -> list[str]:
         """Return remarks on what soscope could not see of the processes."""
         return [remark for target in self.targets for remark in target.remarks]
+
+    def lacking(self) -> list[str]:
+        """Return lines that tell what could not be observed, as a child of soscope was killed."""
+        return [line for target in self.targets for line in target.lacking]
 
     @property
     def is_left(self) -> bool:

@@ -464,6 +464,14 @@ class AttachedOutcome:
         self.failure = failure
         self.is_exit_known = is_exit_known
 
+    @property
+    def lacking(self) -> str:
+        """Return a line if the process has executed a program that was not observed, else ""."""
+        if self.executed is None:
+            return ""
+        what = f"process {self.pid} has executed {self.executed}"
+        return f"{what}, which is not traced: -f follows what it executes"
+
 
 class ChildPrograms:
     """Programs that children of the observed programs have executed without being followed.
@@ -543,8 +551,8 @@ class Outcome:
     count and a reason, for people. `stopped` is one of the STOPPED_ constants or "". `remarks`
     are lines about other shortfalls. `record` is the path of the recording. `attached` are the
     processes that soscope attached to, and `not_attached` has the reasons why others could not be
-    observed. `lacks_children` is set if the children of a program were to be followed and are
-    not, because the program needs ptrace itself. `arch` and `engine` are as in `ProcessStart`.
+    observed. `lacking` are lines that tell what was to be observed and was not, such as the
+    children of a program that needs ptrace itself. `arch` and `engine` are as in `ProcessStart`.
     `is_left` is set if a program was detached and went on unobserved. `executed` are the programs
     that children have executed without being followed. `verdict` is set if two engines were
     compared. `cost` is the cost of the observation for the programs, None if it is not known.
@@ -559,7 +567,7 @@ class Outcome:
         "engine",
         "executed",
         "is_left",
-        "lacks_children",
+        "lacking",
         "not_attached",
         "ns_per_tick",
         "programs",
@@ -598,7 +606,7 @@ class Outcome:
         self.record = record
         self.attached: list[AttachedOutcome] = []
         self.not_attached: list[str] = []
-        self.lacks_children = False
+        self.lacking: list[str] = []
         self.executed = ChildPrograms()
         self.arch = self.engine = ""
         self.is_left = False
@@ -608,8 +616,12 @@ class Outcome:
     @property
     def is_whole(self) -> bool:
         """Return whether everything that should be observed was observed."""
-        has_executed = any(attached.executed is not None for attached in self.attached)
-        return not (self.untraced or self.lacks_children or self.is_left or has_executed)
+        return not (self.untraced or self.lacking or self.is_left)
+
+    @property
+    def told_by_report(self) -> list[str]:
+        """Return `lacking` if the recording has no name: only its report was shown, and has it."""
+        return self.lacking if (self.record or "").startswith("/proc/self/fd/") else []
 
     @property
     def shortfalls(self) -> list[str]:

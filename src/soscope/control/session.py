@@ -630,7 +630,7 @@ class Session(Beginning):
             outcome.remarks += self._flight.remarks()
         if self._attached is not None:
             outcome.attached = [attached_outcome(attached) for attached in self._attached.targets]
-            outcome.lacks_children = self._attached.lacks_children
+            outcome.lacking += filter(None, (attached.lacking for attached in outcome.attached))
             outcome.not_attached = [str(why) for why in self._attached.failures]
             for attached in outcome.attached:
                 self._waits.stood(START, attached.longest_stop_ns)
@@ -643,13 +643,15 @@ class Session(Beginning):
         for executed in self._executed:
             outcome.executed.add(*executed)
         outcome.remarks += target.remarks()
+        outcome.lacking += target.lacking()
         outcome.is_left, outcome.verdict = target.is_left, target.verdict()
         for program in target.programs:
             if program.note:
                 text = f"{program.path}: {program.note}"
                 if text not in outcome.remarks:
                     outcome.remarks.append(text)
-                outcome.lacks_children |= LEAKS_FOLLOWED in program.note
+                if LEAKS_FOLLOWED in program.note:
+                    outcome.lacking.append(text)
         if self.writer is not None:
             self._close_recording(self.writer, outcome)
         if settings.follow:
@@ -673,6 +675,8 @@ class Session(Beginning):
             signal=outcome.signal,
             totals=totals,
             untraced=outcome.untraced,
+            lacking=outcome.lacking,
+            is_left=outcome.is_left,
             how=(outcome.arch, outcome.engine),
             cost=None if outcome.cost is None else outcome.cost.document(),
             executed=outcome.executed.document(),

@@ -172,6 +172,10 @@ class Target:
         """Return further remarks on how the calls were seen."""
         return []
 
+    def lacking(self) -> list[str]:
+        """Return lines that tell what could not be observed, as a child of soscope was killed."""
+        return []
+
     @property
     def is_left(self) -> bool:
         """Return whether the target was detached, and went on unobserved, before it ended."""

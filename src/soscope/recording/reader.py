@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from soscope.binfmt.source import kind_of
 from soscope.errors import FormatError, RecordingError
-from soscope.model.call import Stats
+from soscope.model.call import Stats, printable
 from soscope.model.image import TracedImage, TracedSlot
 from soscope.recording import blocks
 from soscope.recording import format as form
@@ -125,6 +125,12 @@ class RecordingFile:
     def complete(self) -> bool:
         """Return whether it is undamaged and reaches the end of the program."""
         return self.damage is None and self.end is not None and bool(self.end.get("complete"))
+
+    @property
+    def lacking(self) -> list[str]:
+        """Return lines that tell what was to be observed and was not (see `Outcome.lacking`)."""
+        lines = (self.end or {}).get("lacking")
+        return [printable(str(line)) for line in lines] if isinstance(lines, list) else []
 
     @property
     def why(self) -> str:

@@ -348,6 +348,8 @@ class Writer(Sink):
         signal: int | None = None,
         totals: dict[str, object] | None = None,
         untraced: list[tuple[str, str]] | None = None,
+        lacking: list[str] | None = None,
+        is_left: bool = False,
         how: tuple[str, str] = ("", ""),
         cost: dict[str, object] | None = None,
         executed: dict[str, object] | None = None,
@@ -355,10 +357,10 @@ class Writer(Sink):
         """Write the last block and close the file.
 
         `complete` means that the recording reaches the end of the program, and `why` tells why it
-        ended. `untraced` are programs without the agent: (path, reason). `how` is the
-        architecture of the first program, and the engine that observed its calls. `cost` is the
-        cost of recording. `executed` are programs that children have executed and that were not
-        followed.
+        ended. `untraced` are programs without the agent: (path, reason). `lacking` and `is_left`
+        are as in `Outcome`. `how` is the architecture of the first program, and the engine that
+        observed its calls. `cost` is the cost of recording. `executed` are programs that children
+        have executed and that were not followed.
         """
         self._failed_at = 0.0  # one more attempt to write pending blocks
         said = {
@@ -368,6 +370,8 @@ class Writer(Sink):
             "signal": signal,
             "totals": totals or {},
             "untraced": untraced or [],
+            "lacking": lacking or [],
+            "left": is_left,
             "arch": how[0],
             "engine": how[1],
             "cost": cost,

@@ -102,9 +102,8 @@ def attached_lines(outcome: Outcome, *, verbose: bool = False) -> list[str]:
 
 def _left(attached: AttachedOutcome, *, verbose: bool) -> list[str]:
     """Return how a process that goes on was left, or that it has ended."""
-    if attached.executed is not None:
-        what = f"process {attached.pid} has executed {attached.executed}"
-        return [f"{what}, which is not traced: -f follows what it executes"]
+    if attached.lacking:
+        return [attached.lacking]
     if attached.has_ended and attached.is_exit_known:
         return [f"process {attached.pid} has ended"]
     if attached.has_ended:

@@ -341,6 +341,10 @@ class HeldTarget:
         """Return remarks on what its engine has not seen."""
         return [] if self.family is None else self.family.remarks()
 
+    def lacking(self) -> list[str]:
+        """Return no lines: what was not seen of its processes is counted."""
+        return []
+
     def verdict(self) -> EngineVerdict | None:
         """Return whether two engines agree, or None if there is only one."""
         return None if self.family is None else self.family.first.verdict()

@@ -358,9 +358,12 @@ class NativeVisited(Visited):
     @property
     def remarks(self) -> list[str]:
         """Remarks on what soscope could not see of the process."""
-        if self._closed and not self._following.has_finished:
-            return [*self._following.remarks, _KILLED]
-        return self._following.remarks
+        return [*self._following.remarks, *self.lacking]
+
+    @property
+    def lacking(self) -> list[str]:
+        """A line if the tracer was killed (see `Visited.lacking`)."""
+        return [_KILLED] if self._closed and not self._following.has_finished else []
 
     def hear(self) -> bool:
         """Take the events of its processes. Return whether all events have been reported."""
@@ -576,12 +579,16 @@ class NativeTarget(Target):
 
     def remarks(self) -> list[str]:
         """Return remarks on what soscope could not see of the program."""
+        lacking = self.lacking()  # the tracer has sent its last remarks by now
+        return [] if self._following is None else [*self._following.remarks, *lacking]
+
+    def lacking(self) -> list[str]:
+        """Return a line if the tracer was killed."""
         following = self._following
         if following is None:
             return []
         following.stop()
-        is_whole = following.has_finished or following.refused is not None
-        return following.remarks if is_whole else [*following.remarks, _KILLED]
+        return [] if following.has_finished or following.refused is not None else [_KILLED]
 
     def close(self) -> None:
         """Detach from all threads (see `Target.close`)."""

@@ -226,7 +226,7 @@ def _add_losses(recording: RecordingFile, report: MemReport) -> None:
     report.dropped += lost + losses.file_entries + losses.spoiled
     report.cost = Price.of((recording.end or {}).get("cost"))
     report.executed = ChildPrograms.of((recording.end or {}).get("executed"))
-    report.notes += report.executed.lines()
+    report.notes += [*recording.lacking, *report.executed.lines()]
     report.notes += cost_lines(report.cost, "recording")
     report.notes += [f"{count:,} lost: {why}" for count, why in losses.messages()]
 

@@ -99,7 +99,7 @@ def profile_of(
     profile.notes += [f"{count:,} lost: {why}" for count, why in recording.losses.messages()]
     profile.cost = Price.of(end.get("cost"))
     profile.executed = ChildPrograms.of(end.get("executed"))
-    profile.notes += profile.executed.lines()
+    profile.notes += [*recording.lacking, *profile.executed.lines()]
     profile.notes += cost_lines(profile.cost, "profiling")
     profile.state = _state(recording)  # single calls have been read by now
     if recording.damage is not None:

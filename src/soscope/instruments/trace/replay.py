@@ -331,7 +331,7 @@ class Replay:
         end = recording.end or {}
         why = recording.why
         stopped = ""
-        remarks = [*self._remarks, *stack_remarks(end.get("totals"))]
+        remarks = [*recording.lacking, *self._remarks, *stack_remarks(end.get("totals"))]
         if not recording.complete:
             stopped = why if why in _WANTED else STOPPED_CUT
         if recording.damage is not None:
@@ -348,6 +348,7 @@ class Replay:
             remarks=remarks,
             untraced=_untraced(end.get("untraced")),
         )
+        made.lacking, made.is_left = recording.lacking, bool(end.get("left"))
         made.ns_per_tick = recording.clock.rate
         made.cost = Price.of(end.get("cost"))
         made.executed = ChildPrograms.of(end.get("executed"))

@@ -254,6 +254,7 @@ def say_notes(outcome: Outcome) -> None:
 
     cost = cost_lines(outcome.cost, "recording")
     for line in (*outcome.remarks, *attached_lines(outcome), *cost):
-        note(line)
+        if line not in outcome.told_by_report:
+            note(line)
     for count, why in outcome.dropped:
         note(f"{count:,} events lost: {why}")

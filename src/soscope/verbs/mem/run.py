@@ -262,7 +262,8 @@ def _show(path: str, form: Form) -> None:
 def _say_notes(outcome: Outcome, options: MemRunOptions) -> None:
     """Print what could not be recorded."""
     for line in outcome.remarks:
-        note(line)
+        if line not in outcome.told_by_report:
+            note(line)
     if options.output is None:
         return  # the report has it
     from soscope.control.outcome import cost_lines

@@ -324,7 +324,8 @@ def say_notes(outcome: Outcome, settings: ProfSettings) -> None:
     from soscope.report.words import attached_lines
 
     for line in (*outcome.remarks, *attached_lines(outcome)):
-        note(line)
+        if line not in outcome.told_by_report:
+            note(line)
     for path, reason in outcome.untraced:
         if reason in NOT_HOOKED and settings.sample is not None:
             note(f"{path}: {NOT_HOOKED[reason]}")
