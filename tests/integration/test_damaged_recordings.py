@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from soscope.recording import format as form
+from tests.support.processes.measured import measured
 from tests.support.processes.run import run, soscope
 from tests.support.processes.tracing import is_whole
 from tests.support.targets import build
@@ -17,6 +18,7 @@ from tests.support.targets.covering import sizes
 from tests.support.time.patience import limit
 
 HOSTILE = build.TARGETS / "hostile"
+PROGRAMS = 60_000
 OBJECTS = "k = [[i] for i in range(500)]"
 
 
@@ -102,6 +104,34 @@ def test_a_recording_that_was_cut_between_two_blocks(
                 silent.append(f"{file.name}, {at} bytes: {done.returncode}, {said[-200:]}")
             at += form.padded(form.HEADER.unpack_from(whole, at)[2])
     assert silent == []
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [["report", "-c"], ["export", "--format", "csv", "-o", "made"]],
+    ids=["report", "export"],
+)
+def test_a_recording_of_many_programs_is_held_once(
+    verb: list[str], recordings: list[Path], tmp_path: Path
+) -> None:
+    """Somebody else may have made it: 200,000 of them are to stay far below a gigabyte."""
+    (file,) = [file for file in recordings if file.stem == "trace-calls"]
+    whole = file.read_bytes()
+    end = _first(whole, form.END)
+    more = (b'{"index":%d,"path":"/x"}' % number for number in range(1, PROGRAMS))
+    blocks = (b"".join(form.block(form.PROGRAM, said)) for said in more)
+    (tmp_path / file.name).write_bytes(whole[:end] + b"".join(blocks) + whole[end:])
+    done = measured([sys.executable, "-m", "soscope", *verb, file.name], tmp_path)
+    assert done.status == 0, done.err
+    assert done.peak < 60 + PROGRAMS * 3 / 1024  # MiB
+
+
+def _first(data: bytes, kind: int) -> int:
+    """Return the offset of the first block of a kind."""
+    at = 0
+    while form.HEADER.unpack_from(data, at)[1] != kind:
+        at += form.padded(form.HEADER.unpack_from(data, at)[2])
+    return at
 
 
 def _middle_of_chunks(data: bytes) -> int:

@@ -431,6 +431,8 @@ class RecordedProgram:
 class _SlotsOnce(dict[int, TracedSlot | None]):
     """Slots that are needed for each call, looked up at the first use."""
 
+    __slots__ = ("_program", "_site")
+
     def __init__(
         self, program: RecordedProgram, site: Callable[[int], tuple[int, int]] | None
     ) -> None:

@@ -169,10 +169,10 @@ def run(invocation: Invocation) -> int:
         recording.expect("trace", "prof")
         if recording.family == "prof":
             return export_profile(recording, options)
-    return _calls(options)
+        return _calls(recording, options)
 
 
-def _calls(options: ExportOptions) -> int:
+def _calls(recording: RecordingFile, options: ExportOptions) -> int:
     """Write single calls. Return the exit status."""
     from soscope.export.profiles import CALL_FORMATS, WEIGHS_SAMPLES
     from soscope.instruments.trace.listener import stack_remarks
@@ -180,7 +180,7 @@ def _calls(options: ExportOptions) -> int:
     from soscope.instruments.trace.settings import MODE_TRACE
     from soscope.verbs.files import WholeFile
 
-    replay = Replay(options.path)
+    replay = Replay(recording)
     try:
         if options.format not in CALL_FORMATS:
             raise RecordingError(
@@ -198,7 +198,6 @@ def _calls(options: ExportOptions) -> int:
             raise RecordingError(f"'{options.path}' is a recording of soscope trace without a call")
         with WholeFile(options.output, not_over=options.path) as file:
             notes = _write(replay, options.format, file, options.settings)
-        recording = replay.recording
         notes += stack_remarks((recording.end or {}).get("totals"))
         if recording.damage is not None:
             notes.append(f"{recording.path}: {recording.damage}")

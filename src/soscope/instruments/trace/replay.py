@@ -105,13 +105,17 @@ class Replay:
     rules of an injection, None if there was none.
     """
 
-    def __init__(self, path: str | os.PathLike[str], prototypes: list[str] | None = None) -> None:
-        """Open it. `prototypes` are files of declarations for showing calls.
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | RecordingFile,
+        prototypes: list[str] | None = None,
+    ) -> None:
+        """Open it, or take one that is open. `prototypes` are declarations for showing calls.
 
         Raises FormatError, UsageError, or RecordingError, also if the recording is about
         something else.
         """
-        self.recording = RecordingFile.open(path)
+        self.recording = path if isinstance(path, RecordingFile) else RecordingFile.open(path)
         self.recording.expect("trace")
         options = self.recording.meta.get("options")
         self._options: dict[str, object] = options if isinstance(options, dict) else {}
