@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 
 from soscope.control.program import Program
+from soscope.model.call import time_text
 from soscope.model.image import TracedImage
 from soscope.proc.status import machine_ns
 from soscope.recording.drain import Drainer
@@ -243,14 +244,6 @@ def waits_so_far(cost: Price) -> str:
 def share_text(part: float) -> str:
     """Return a fraction in percent."""
     return "less than 0.1 %" if part < 0.001 else f"{100 * part:.3g} %"
-
-
-def time_text(ns: float) -> str:
-    """Return a time with three digits: 12.3 us."""
-    for unit, size in (("ns", 1), ("us", 1e3), ("ms", 1e6)):
-        if ns < 999.5 * size:
-            return f"{ns / size:.3g} {unit}"
-    return f"{ns / 1e9:.3g} s"
 
 
 # What the programs of one session wait for, and for how long they run.

@@ -533,3 +533,11 @@ def _byte(letter: str) -> int:
     """Return a character's number; for a surrogate escape, the byte that it stands for."""
     number = ord(letter)
     return number - 0xDC00 if 0xDC80 <= number <= 0xDCFF else number
+
+
+def time_text(ns: float) -> str:
+    """Return a time with three digits: 12.3 us."""
+    for unit, size in (("ns", 1), ("us", 1e3), ("ms", 1e6)):
+        if ns < 999.5 * size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns / 1e9:.3g} s"

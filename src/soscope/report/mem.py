@@ -8,7 +8,6 @@ import os
 import shlex
 from itertools import pairwise
 
-from soscope.control.outcome import time_text
 from soscope.frames.cppnames import CppNames
 from soscope.frames.names import MAPPING_APIS
 from soscope.instruments.mem.diff import BLOCKS, OBJECTS
@@ -39,7 +38,7 @@ from soscope.instruments.mem.refs.model import (
     HolderStep,
     RefsReport,
 )
-from soscope.model.call import StackFrame, printable
+from soscope.model.call import StackFrame, printable, time_text
 from soscope.report import flame as flamepage
 from soscope.report.flame import FlameGraph, FlameNode, Frame
 from soscope.report.frametext import frame_text

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
-from soscope.control.outcome import AttachedOutcome, Outcome, time_text
-from soscope.model.call import Delays, is_told
+from soscope.model.call import is_told, time_text
 from soscope.proc.status import signal_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.outcome import AttachedOutcome, Outcome
+    from soscope.model.call import Delays
 
 # Names of signals and errors, numbers as people read them, and text that pictures take.
 
