@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from soscope.export.profiles import BOTH_FORMATS, PROFILE_FORMATS
-from soscope.instruments.prof.run import profile_of
+from soscope.instruments.prof.report import profile_of
 from soscope.recording.reader import RecordingFile
 from soscope.report.prof import document
 from tests.support.machines.tools import need

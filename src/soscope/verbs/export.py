@@ -248,7 +248,7 @@ def _json_lines(replay: Replay, file: WholeFile, settings: ExportSettings) -> li
 def export_profile(recording: RecordingFile, options: ExportOptions) -> int:
     """Write the profile. Return 0, or 1 if the recording is damaged or incomplete."""
     from soscope.instruments.prof.model import COMPLETE, EMPTY
-    from soscope.instruments.prof.run import profile_of
+    from soscope.instruments.prof.report import profile_of
     from soscope.report.prof import untold_functions
 
     name = options.format

@@ -205,7 +205,7 @@ def read_side(path: str) -> ProfSide:
 
 
 def _of_recording(path: str) -> ProfSide:
-    from soscope.instruments.prof.run import profile_of  # documents do without it
+    from soscope.instruments.prof.report import profile_of
     from soscope.recording.reader import RecordingFile
 
     with RecordingFile.open(path) as recording:

@@ -8,7 +8,7 @@ import stat
 
 from soscope.errors import SoscopeError, UsageError
 from soscope.instruments.prof.model import Profile
-from soscope.instruments.prof.run import profile_of
+from soscope.instruments.prof.report import profile_of
 from soscope.recording.reader import RecordingFile
 from soscope.verbs.options import VALUE, Option, Values
 

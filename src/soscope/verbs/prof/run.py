@@ -280,7 +280,7 @@ def profiled(
     from soscope.verbs.main import Early
 
     if settings.mode is None and settings.boundary is None and settings.sample is None:
-        from soscope.instruments.prof.run import choose
+        from soscope.instruments.prof.choose import choose
 
         choose(settings)
     early = Early()
@@ -291,7 +291,7 @@ def profiled(
         outcome = run_prof(settings, tell)
         early.finish()
         if settings.is_chosen and not quiet:
-            from soscope.instruments.prof.run import overlooked
+            from soscope.instruments.prof.choose import overlooked
 
             images = [image for program in outcome.programs for image in program.images]
             outcome.remarks += overlooked(settings, images)
@@ -302,7 +302,7 @@ def profiled(
 
 
 def _shown(path: str, form: Form) -> str:
-    from soscope.instruments.prof.run import profile_of
+    from soscope.instruments.prof.report import profile_of
     from soscope.recording.reader import RecordingFile
 
     with RecordingFile.open(path) as recording:
