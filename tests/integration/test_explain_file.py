@@ -12,14 +12,7 @@ import pytest
 from soscope.inspect.check import emulate
 from soscope.verbs.main import main
 from tests.support.files.elffiles import built, run
-from tests.support.files.explaining import (
-    BUILDS,
-    CALLS,
-    Explain,
-    made,
-    objdump,
-    same,
-)
+from tests.support.files.explaining import BUILDS, CALLS, Explain, made, objdump, same
 from tests.support.files.stubs import opened
 from tests.support.machines.tools import need
 from tests.support.time.patience import limit

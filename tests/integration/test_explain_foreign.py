@@ -11,11 +11,7 @@ import pytest
 
 from soscope.inspect.check import emulate
 from tests.support.files.elffiles import run
-from tests.support.files.explaining import (
-    Explain,
-    objdump_of,
-    same,
-)
+from tests.support.files.explaining import Explain, objdump_of, same
 from tests.support.files.stubs import compiled, linked, opened, program
 
 # what the loader's own function is given, of what its trampoline finds

@@ -11,9 +11,7 @@ from soscope.binfmt.macho.fat import slices
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.source import FileSource
 from soscope.verbs.main import main
-from tests.support.files.explaining import (
-    Explain,
-)
+from tests.support.files.explaining import Explain
 from tests.support.macho import machomade
 from tests.support.macho.machowriter import fat
 

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from soscope.verbs.main import main
-from tests.support.files.explaining import (
-    made,
-)
+from tests.support.files.explaining import made
 from tests.support.macho import machomade
 
 

@@ -23,7 +23,7 @@ from soscope.instruments.mem.refs.model import HolderPath as Way
 from soscope.instruments.mem.refs.model import RefsReport, Where
 from soscope.instruments.mem.refs.refs import refs
 from soscope.proc.memory import ProcessMemory
-from soscope.report.mem import refs_text
+from soscope.report.memrefs import refs_text
 from soscope.wire import headers as layout
 from tests.support.machines.pythons import few_pythons, pythons
 from tests.support.machines.tools import need

@@ -22,13 +22,7 @@ from soscope.live.python.few import FewReader, StillMemory
 from soscope.live.python.interpreter import Interpreter, find_interpreter
 from soscope.live.python.lines import line_of
 from soscope.live.python.objects import ObjectReader, Objects
-from soscope.live.python.offsets import (
-    AGENT_FIELDS,
-    BYTE_INDEX,
-    NOTHING,
-    POINTER,
-    PythonLayout,
-)
+from soscope.live.python.offsets import AGENT_FIELDS, BYTE_INDEX, NOTHING, POINTER, PythonLayout
 from soscope.live.python.values import read_bytes, read_str
 from tests.support.machines.pythons import DISTRIBUTION, pythons
 from tests.support.machines.tools import need

@@ -16,12 +16,13 @@ import time
 from soscope.control.blocks import Blocks
 from soscope.control.command import Command
 from soscope.control.launch import launch
-from soscope.control.outcome import DISK, READER, START, Waits
+from soscope.control.outcome import DISK, READER, START
 from soscope.control.program import Program, SessionEvents
 from soscope.control.settings import AGENT, POISON, SLOT, Instrument, SessionSettings
 from soscope.control.signals import end_is_wanted
 from soscope.control.supervise import Target
 from soscope.control.tracer import LEAKS_FOLLOWED, TRACES_FOLLOWED
+from soscope.control.waits import Waits
 from soscope.errors import UsageError
 from soscope.model.call import ProcessExit, ProcessStart, Signal
 from soscope.proc.status import FOREIGN

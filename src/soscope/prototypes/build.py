@@ -14,13 +14,14 @@ from contextlib import suppress
 from typing import Any
 
 from soscope.errors import FormatError
-from soscope.prototypes import catalog, table, typereader
+from soscope.prototypes import catalog, failures, table, typereader
 from soscope.prototypes.capture import CapturePrograms
 from soscope.prototypes.catalog import AutomatonParts, Details
 from soscope.prototypes.describe import Description
+from soscope.prototypes.failures import ERRNOS
 from soscope.prototypes.parser import Declarations
 from soscope.prototypes.show import ConstantSets
-from soscope.prototypes.table import ERRNOS, Families, Special
+from soscope.prototypes.table import Families, Special
 from soscope.select.patterns import Automaton, compile_bre, compile_names
 from soscope.wire import layout
 
@@ -201,9 +202,9 @@ def _known(
     return list(known.values())
 
 
-def _failures(directory: str, known: list[table.Known]) -> dict[str, table.Listed]:
+def _failures(directory: str, known: list[table.Known]) -> dict[str, failures.Listed]:
     file = "failures.txt"
-    listed = table.read_failures(_text(directory, file), file)
+    listed = failures.read_failures(_text(directory, file), file)
     for name in listed.keys() - {function.name for function in known}:
         raise FormatError(f"{file}: '{name}' is declared nowhere", field=name)
     return listed

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from soscope.model.call import Captured, Entry, Exit, Fields, Signature
     from soscope.model.image import TracedSlot
     from soscope.prototypes.byfields import Text, Texts
+    from soscope.prototypes.failures import Failure, Listed
     from soscope.prototypes.formats import Argument
     from soscope.prototypes.printer import Printer
     from soscope.prototypes.show import NamedTypes
     from soscope.prototypes.sources import Added, SourceText
-    from soscope.prototypes.table import Failure, Listed
 
 
 # The compiled file of prototypes: its parts, its rows, its special treatment of functions.
@@ -717,13 +717,13 @@ class Prototypes:
 
     def errno_name(self, number: int) -> str:
         """Return the name of an error number ("ENOENT" for 2), or "errno 4095" without a name."""
-        from soscope.prototypes.table import ERRNOS
+        from soscope.prototypes.failures import ERRNOS
 
         return ERRNOS[number][0] if number in ERRNOS else f"errno {number}"
 
     def errno_text(self, number: int) -> str:
         """Return glibc's English text for an error number."""
-        from soscope.prototypes.table import ERRNOS
+        from soscope.prototypes.failures import ERRNOS
 
         return ERRNOS[number][1] if number in ERRNOS else f"Unknown error {number}"
 
@@ -767,7 +767,7 @@ class Prototypes:
 
     def failure(self, name: str) -> Failure | None:
         """Return how a function fails, None if that is not known."""
-        from soscope.prototypes.table import failure_of
+        from soscope.prototypes.failures import failure_of
 
         row = self.row(name)
         names = self._added[name].names if name in self._added else self._names
@@ -787,7 +787,7 @@ class Prototypes:
 
         The kind is "float", "struct" or "complex number".
         """
-        from soscope.prototypes.table import RESULT_KINDS, result_kind
+        from soscope.prototypes.failures import RESULT_KINDS, result_kind
 
         row = self.row(name)
         return RESULT_KINDS.get(name, "") if row is None else result_kind(row)

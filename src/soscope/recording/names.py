@@ -20,11 +20,12 @@ from soscope.recording import format as form
 from soscope.recording.clock import Clock
 from soscope.recording.sink import Sink
 from soscope.wire import layout, records
-from soscope.wire.block import ControlBlock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from soscope.wire.block import ControlBlock
 
 
 # The images and slots of a traced program, by the agent's records, and which lay where when.

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 import shlex
-from itertools import pairwise
 
 from soscope.frames.cppnames import CppNames
 from soscope.frames.names import MAPPING_APIS
@@ -26,21 +24,7 @@ from soscope.instruments.mem.model import (
     Survivor,
     Younger,
 )
-from soscope.instruments.mem.refs.model import (
-    CLASS,
-    FRAME,
-    GARBAGE,
-    INTERPRETER,
-    MODULE,
-    NATIVE,
-    THREAD,
-    HolderPath,
-    HolderStep,
-    RefsReport,
-)
 from soscope.model.call import StackFrame, printable, time_text
-from soscope.report import flame as flamepage
-from soscope.report.flame import FlameGraph, FlameNode, Frame
 from soscope.report.frametext import frame_text
 from soscope.report.jsontext import json_document
 from soscope.report.words import attached_lines, plural
@@ -240,92 +224,6 @@ def _process(process: MemProcess) -> dict[str, object]:
     }
 
 
-# Holders of objects: lines for people, and soscope/mem-refs/1.
-
-REFS_SCHEMA = "soscope/mem-refs/1"
-
-_ARROW = " → "
-_MOST = 20  # paths
-_SHOWN = 12  # steps of a path; only both ends of longer ones are shown
-
-
-def refs_document(report: RefsReport, limit: int | None = None) -> str:
-    """Return the JSON document with the first `limit` paths (None for all)."""
-    where = report.where
-    return json_document(
-        {
-            "schema": REFS_SCHEMA,
-            "pid": report.pid,
-            "where": {"file": where.file, "line": where.line, "type": where.type},
-            "objects": report.objects,
-            "samples": report.samples,
-            "paths": [
-                {
-                    "count": path.count,
-                    "root": {
-                        "kind": path.root.kind,
-                        "name": path.root.name,
-                        "file": path.root.file,
-                        "line": path.root.line,
-                    },
-                    "steps": [{"type": step.type, "by": step.by} for step in path.steps],
-                }
-                for path in report.paths[:limit]
-            ],
-            "notes": report.notes,
-        }
-    )
-
-
-def refs_text(report: RefsReport, limit: int | None = None) -> str:
-    """Return a line for each shape of a path, most frequent first."""
-    most = _MOST if limit is None else limit
-    objects = f"{plural(report.objects, 'object')} made at {report.where}"
-    looked = f"process {report.pid}: {objects}, {report.samples:,} looked at"
-    lines = [looked, ""]
-    lines += [f"{path.count:,} of {report.samples:,}: {_way(path)}" for path in report.paths[:most]]
-    if len(report.paths) > most:
-        lines.append(f"… {plural(len(report.paths) - most, 'more way')}: --limit")
-    return "".join(f"{printable(line)}\n" for line in (*lines, *report.notes))
-
-
-def _way(path: HolderPath) -> str:
-    steps = path.steps
-    held = [f"{before.type}{_by(step)}" for before, step in pairwise(steps)]
-    parts = [_root(path), *held, steps[-1].type]
-    if len(parts) > _SHOWN:
-        half = _SHOWN // 2
-        left = len(parts) - 2 * half
-        parts = [*parts[:half], f"… {plural(left, 'more step')} …", *parts[-half:]]
-    return _ARROW.join(parts)
-
-
-def _by(step: HolderStep) -> str:
-    by = step.by
-    if by is None:
-        return ""
-    return by if by[0] in ".[" else f" {by}"
-
-
-def _root(path: HolderPath) -> str:
-    root, by = path.root, path.steps[0].by
-    name = root.name or "?"
-    if root.kind == MODULE:
-        return f"{name}.{by} (module global)" if by else f"{name} (module)"
-    if root.kind == CLASS:
-        return f"{name}.{by} (class attribute)" if by else f"{name} (class)"
-    if root.kind == FRAME:
-        where = f"{root.file}:{root.line}" if root.file else "?"
-        return f"{name}() at {where}, local {by}" if by else f"{name}() at {where}"
-    if root.kind == THREAD:
-        return f"thread {name}" + (f" {by}" if by else "")
-    return {
-        INTERPRETER: "the interpreter itself" + (f" ({root.name})" if root.name else ""),
-        NATIVE: "held by C code (no referrer known)",
-        GARBAGE: "garbage: nothing that is in use holds it",
-    }[root.kind]
-
-
 # The report of a recording of memory, for people, and the lines of memprof.
 
 ROWS = 20  # rows of each kind, by default
@@ -516,91 +414,6 @@ def _diff_line(row: DiffRow, names: CppNames) -> str:
     where = f"{names.place(row.file or '?')}:{row.line}:{row.type}"
     counts = f"{count:>+10,d} {growth:>11} {row.count_a:10,d} {row.count_b:10,d}"
     return f"{counts}  {where}"
-
-
-# Flame graphs of what is alive: blocks by stack, objects by file, line and type.
-
-FLAME_BLOCKS, FLAME_OBJECTS = "blocks", "objects"
-
-
-def flame_document(report: MemReport) -> str:
-    """Return the text of the picture."""
-    return flamepage.document(_title(report), _graphs(report), _notes(report))
-
-
-def page(report: MemReport) -> str:
-    """Return the HTML page around the picture."""
-    names = "a function, file or type"
-    return flamepage.page(_title(report), _graphs(report), _notes(report), names)
-
-
-def _title(report: MemReport) -> str:
-    return " ".join(f"alive at the end of {' '.join(report.command)}".split())
-
-
-def _notes(report: MemReport) -> list[str]:
-    return [*state_lines(report), *report.notes]
-
-
-def _graphs(report: MemReport) -> list[FlameGraph]:
-    graphs = []
-    for what, root in flames_of(report).items():
-        head = f"{what}: {root.count:,} of {size_text(root.weight)}"
-        if root.weight:
-            head += "; the wider a frame, the more bytes were made in it and below it"
-        graphs.append(FlameGraph(root, head, size_text, what[:-1]))
-    return graphs
-
-
-def flames_of(report: MemReport) -> dict[str, FlameNode]:
-    """Return a tree for BLOCKS, for OBJECTS or for both, as far as recorded."""
-    flames = {}
-    if report.native_totals is not None:
-        flames[FLAME_BLOCKS] = tree = FlameNode("all blocks and mappings")
-        names = CppNames()
-        for row in report.native:
-            frames = [_of_process(row.pid)] if report.follows else []
-            frames += [_of_frame(frame, names) for frame in reversed(row.frames)]
-            tree.add([*frames, _leaf(row)], row.count, row.bytes)
-    if report.object_totals is not None:
-        flames[FLAME_OBJECTS] = tree = FlameNode("all objects")
-        for survivor in report.survivors:
-            frames = [_of_process(survivor.pid)] if report.follows else []
-            frames += _of_object(survivor, report)
-            tree.add(frames, survivor.count, survivor.bytes)
-    return flames
-
-
-def _of_process(pid: int) -> Frame:
-    return pid, f"process {pid}", f"process {pid}", ""
-
-
-def _leaf(row: NativeRow) -> Frame:
-    return row.api, row.api, row.api, "allocator"
-
-
-def _of_frame(frame: StackFrame, names: CppNames) -> Frame:
-    offset = "" if frame.offset is None else f"+{frame.offset:#x}"
-    name = frame.symbol or f"{frame.image or '?'}{offset}"
-    label = about = name if frame.symbol is None else names.short(frame.symbol)
-    if frame.symbol is not None and frame.image is not None:
-        about += f"\nin {frame.image}"
-    if frame.file is not None:
-        label += f" {os.path.basename(frame.file)}:{frame.line}"
-        about += f"\n{frame.file}:{frame.line}"
-    return (name, frame.image, frame.file, frame.line), label, about, frame.image or ""
-
-
-def _of_object(row: Survivor, report: MemReport) -> list[Frame]:
-    file = row.file or "no file"
-    kind = row.qualname if report.uses_qualname else row.type
-    short = "/".join(file.split("/")[-2:])
-    where = f"{file}:{row.line}"
-    return [
-        (file, short, file, file),
-        (row.line, f"line {row.line}", where, file),
-        (kind, kind, f"{kind}\n{where}", kind),
-    ]
 
 
 # Rows of a report added up, for people.

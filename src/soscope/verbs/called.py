@@ -165,10 +165,7 @@ def run(invocation: Invocation) -> int:
     from soscope.instruments.trace.called import called_in
     from soscope.instruments.trace.instrument import run_trace
     from soscope.instruments.trace.listener import Listener
-    from soscope.instruments.trace.settings import (
-        MODE_COUNT,
-        TraceSettings,
-    )
+    from soscope.instruments.trace.settings import MODE_COUNT, TraceSettings
     from soscope.report import called
     from soscope.report.trace.display import Display, FunctionNames
     from soscope.verbs.main import show

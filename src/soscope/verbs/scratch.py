@@ -7,27 +7,25 @@ import os
 import tempfile
 from contextlib import contextmanager
 
-from soscope.control.flight import Flight
 from soscope.errors import RecordingError, SoscopeError
 from soscope.instruments.trace.choice import Choice
 from soscope.instruments.trace.instrument import TraceRun, run_trace
 from soscope.instruments.trace.listener import Listener
-from soscope.instruments.trace.outcome import TraceOutcome
 from soscope.instruments.trace.replay import Replay
-from soscope.instruments.trace.settings import (
-    MODE_SUMMARY,
-    MODE_TRACE,
-)
+from soscope.instruments.trace.settings import MODE_SUMMARY, MODE_TRACE
 from soscope.report.output import STDERR, Form, Output
 from soscope.report.trace.display import Display, TableSettings
 from soscope.report.trace.liveline import LiveLine, may_be_shown
 from soscope.verbs import display as listeners
 from soscope.verbs.options import ALWAYS, NEVER, duration_text
-from soscope.verbs.trace import TraceOptions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from soscope.control.flight import Flight
+    from soscope.instruments.trace.outcome import TraceOutcome
+    from soscope.verbs.trace import TraceOptions
 
 # A trace with a line of progress on the terminal, if nothing else is written there.
 

@@ -16,14 +16,8 @@ from pathlib import Path
 
 from soscope.control.session import Session
 from soscope.instruments.trace.instrument import TraceInstrument
-from soscope.instruments.trace.listener import (
-    Destination,
-    Listener,
-)
-from soscope.instruments.trace.settings import (
-    MODE_SUMMARY,
-    TraceSettings,
-)
+from soscope.instruments.trace.listener import Destination, Listener
+from soscope.instruments.trace.settings import MODE_SUMMARY, TraceSettings
 from soscope.instruments.trace.summary import by_function, rows_of
 from soscope.model.call import Entry, Event
 

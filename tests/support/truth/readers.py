@@ -17,7 +17,7 @@ from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.source import ByteSource, FileSource
 from soscope.errors import FormatError, SoscopeError
 from soscope.instruments.prof.check import look_at
-from soscope.report import prof
+from soscope.report import profcheck
 from soscope.verbs.main import main
 
 
@@ -94,8 +94,8 @@ def profilable(path: str) -> tuple[str, ...]:
         raise
     except SoscopeError as error:  # it has become another kind of file
         return (error.message,)
-    assert json.loads(prof.check_document(found))["image"] == path
-    assert prof.check_text(found).startswith(path)
+    assert json.loads(profcheck.check_document(found))["image"] == path
+    assert profcheck.check_text(found).startswith(path)
     return tuple(found.mapped.partial)
 
 

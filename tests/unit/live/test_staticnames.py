@@ -12,12 +12,7 @@ import pytest
 
 from soscope.binfmt.elf import sections
 from soscope.binfmt.source import BufferSource, open_regular
-from soscope.live.names.staticnames import (
-    DEBUG_FILE,
-    MINIDEBUG,
-    STATIC,
-    ImageNames,
-)
+from soscope.live.names.staticnames import DEBUG_FILE, MINIDEBUG, STATIC, ImageNames
 from tests.support.files.elffiles import build_id, built, nm, pack, run, split
 
 PROGRAM = """

@@ -16,8 +16,9 @@ import pytest
 from soscope.errors import FormatError
 from soscope.model.call import DATA_BYTES
 from soscope.prototypes import build, catalog, load
+from soscope.prototypes.failures import ERRNOS
 from soscope.prototypes.show import ConstantSets, flag_text, number_of
-from soscope.prototypes.table import ERRNOS, Special
+from soscope.prototypes.table import Special
 from soscope.wire import layout
 from tests.support.processes.run import imported
 from tests.unit.prototypes.calls import DIRECTORY, at_entry, at_exit, slot

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from soscope.errors import FormatError, UsageError
-from soscope.prototypes import load, table
-from soscope.prototypes.table import RESULT_KINDS
+from soscope.prototypes import failures, load
+from soscope.prototypes.failures import RESULT_KINDS
 from tests.support.machines.tools import need
 from tests.support.processes.run import run
 
@@ -82,13 +82,13 @@ def test_results_of_undeclared_functions_are_what_the_compiler_says(tmp_path: Pa
 
 def test_a_close_name_is_suggested() -> None:
     with pytest.raises(UsageError) as caught:
-        table.errno_number("ENOMM")
+        failures.errno_number("ENOMM")
     assert caught.value.hint == "did you mean ENOMEM?"
 
 
 def test_the_file_is_read_by_entries() -> None:
     text = "# said\na b = NULL: ENOMEM # why\nc\n    d: EIO\n    EINVAL\n"
-    assert table.read_failures(text, "file") == {
+    assert failures.read_failures(text, "file") == {
         "a": ("NULL", ("ENOMEM",)),
         "b": ("NULL", ("ENOMEM",)),
         "c": ("", ("EIO", "EINVAL")),
@@ -99,4 +99,4 @@ def test_the_file_is_read_by_entries() -> None:
 @pytest.mark.parametrize("text", ["a EIO", "a = 7: EIO", ": EIO", "a: EIO\na: EIO"])
 def test_a_faulty_line_is_named(text: str) -> None:
     with pytest.raises(FormatError):
-        table.read_failures(text, "file")
+        failures.read_failures(text, "file")

@@ -11,7 +11,7 @@ from soscope.instruments.mem.groups import LINE, groups_of
 from soscope.instruments.mem.model import COMPLETE, MemReport, NativeRow, NativeTotals
 from soscope.live.names.demangle import Demangler, NoDemangler
 from soscope.model.call import StackFrame
-from soscope.report import mem
+from soscope.report import mem, memflame
 
 LINKED, WRITTEN = "_ZN2ns3Foo3barEiPKc", "ns::Foo::bar"
 
@@ -41,9 +41,9 @@ def test_tables_have_them(report: MemReport) -> None:
 
 
 def test_pictures_have_them(report: MemReport) -> None:
-    labels = [node.label for node in mem.flames_of(report)["blocks"].all()]
+    labels = [node.label for node in memflame.flames_of(report)["blocks"].all()]
     assert WRITTEN in labels
-    assert LINKED not in mem.flame_document(report)
+    assert LINKED not in memflame.flame_document(report)
 
 
 def test_comparisons_have_them() -> None:

@@ -9,7 +9,7 @@ from struct import pack
 from soscope.control.settings import Hooks, Instrument
 from soscope.errors import UsageError
 from soscope.prototypes import Prototypes, load
-from soscope.prototypes.table import RESULT_KINDS, errno_number
+from soscope.prototypes.failures import RESULT_KINDS, errno_number
 from soscope.select.filter import (
     ALL,
     ANY,

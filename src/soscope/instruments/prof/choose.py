@@ -16,10 +16,7 @@ from soscope.binfmt.elf.sections import Sections
 from soscope.errors import SoscopeError
 from soscope.instruments.prof.boundary import TIME
 from soscope.instruments.prof.instrumented import HOOKS
-from soscope.instruments.prof.model import (
-    MODE_TIME,
-    ProfSettings,
-)
+from soscope.instruments.prof.model import MODE_TIME, ProfSettings
 from soscope.linker.library import open_image
 from soscope.linker.search import closure
 from soscope.model.image import TracedImage

@@ -5,13 +5,7 @@ from __future__ import annotations
 
 from soscope.control.outcome import ChildPrograms, Price, cost_lines
 from soscope.errors import RecordingError
-from soscope.instruments.prof.model import (
-    COMPLETE,
-    CUT,
-    DISK_FULL,
-    MODE_LOG,
-    Profile,
-)
+from soscope.instruments.prof.model import COMPLETE, CUT, DISK_FULL, MODE_LOG, Profile
 from soscope.proc.status import signal_name
 from soscope.recording.reader import RecordingFile
 from soscope.wire import layout

@@ -6,9 +6,7 @@ from __future__ import annotations
 from soscope.control.outcome import Outcome
 from soscope.control.session import Session
 from soscope.control.settings import DEFAULT_BUFFER, Instrument, SessionSettings
-from soscope.instruments.prof.model import (
-    ProfSettings,
-)
+from soscope.instruments.prof.model import ProfSettings
 from soscope.model.call import ProcessExit
 from soscope.proc.status import command_words, process_ns
 from soscope.recording.sink import Sink, Told

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Hashable, Iterable
-from difflib import get_close_matches
 
 from soscope.errors import RecordingError, SoscopeError, UsageError
 from soscope.instruments.prof.model import (
@@ -17,13 +16,8 @@ from soscope.instruments.prof.model import (
     ProfSample,
     ProfSums,
 )
-from soscope.linker.library import Library, open_image
-from soscope.linker.paths import Root
-from soscope.linker.search import program_of, shared_system
-from soscope.live.names.demangle import plain_name
 from soscope.model.call import StackFrame, importance, is_told
 from soscope.model.image import Record, TracedImage
-from soscope.select.filter import compile_selection, rules_matched
 from soscope.select.patterns import Automaton, compile_glob
 
 # A profile as rows of functions, images or threads, by calls or by samples.
@@ -513,6 +507,8 @@ def matcher(pattern: str) -> Matches:
     name, at, image = pattern.rpartition("@") if "@" in pattern else (pattern, "", "*")
     wanted, where = _compiled(name), _compiled(image)
 
+    from soscope.live.names.demangle import plain_name
+
     def matches(frame: StackFrame) -> bool:
         if frame.symbol == "":
             return not (at and name) and _is(where if at else wanted, image_name(frame))
@@ -545,6 +541,8 @@ def nothing_called(profile: Profile, pattern: str) -> RecordingError:
     frames = [frame_of(function) for function in profile.functions]
     frames += [frame for sample in profile.samples for frame in sample.frames]
     names = {frame.symbol or image_name(frame) for frame in frames} - {""}
+    from difflib import get_close_matches
+
     near = get_close_matches(pattern.rpartition("@")[0] or pattern, sorted(names), n=_NEAR)
     return RecordingError(
         f"no function of the profile is called '{pattern}'",
@@ -647,6 +645,8 @@ def _plus(left: int | None, right: int | None) -> int | None:
 
 def unmet(patterns: list[str], images: Iterable[TracedImage]) -> list[str]:
     """Return a line for each pattern (as of `-l`) that matches none of the images."""
+    from soscope.select.filter import compile_selection, rules_matched
+
     try:
         selection = compile_selection([], [], patterns)
     except UsageError:
@@ -671,6 +671,10 @@ def library_of(path: str) -> str | None:
     beside the profile, or the one that a loader finds by that name, with the present
     LD_LIBRARY_PATH.
     """
+    from soscope.linker.library import Library, open_image
+    from soscope.linker.paths import Root
+    from soscope.linker.search import program_of, shared_system
+
     full = os.path.abspath(path)
     if not full.endswith(SUFFIX):
         return None

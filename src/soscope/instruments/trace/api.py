@@ -13,11 +13,7 @@ from soscope.instruments.trace.instrument import TraceRun
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import TraceOutcome
 from soscope.instruments.trace.replay import Replay
-from soscope.instruments.trace.settings import (
-    MODE_SUMMARY,
-    MODE_TRACE,
-    TraceSettings,
-)
+from soscope.instruments.trace.settings import MODE_SUMMARY, MODE_TRACE, TraceSettings
 from soscope.instruments.trace.summary import SummaryRow, rows_of
 from soscope.model.call import Entry, Event, Exit
 from soscope.model.image import TracedImage, TracedSlot

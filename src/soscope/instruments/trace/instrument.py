@@ -12,15 +12,8 @@ from soscope.control.session import Session
 from soscope.control.settings import Hooks, Instrument
 from soscope.control.signals import end_is_wanted, take_wish_to_end
 from soscope.errors import UsageError
-from soscope.instruments.trace.listener import (
-    Destination,
-    Listener,
-)
-from soscope.instruments.trace.settings import (
-    INSTRUMENTS,
-    MODE_TRACE,
-    TraceSettings,
-)
+from soscope.instruments.trace.listener import Destination, Listener
+from soscope.instruments.trace.settings import INSTRUMENTS, MODE_TRACE, TraceSettings
 from soscope.model.call import Delays, Event, calls_in
 from soscope.prototypes import load
 from soscope.recording.sink import Sink

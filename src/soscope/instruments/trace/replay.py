@@ -15,11 +15,7 @@ from soscope.control.outcome import (
 from soscope.errors import FormatError, SoscopeError, UsageError
 from soscope.instruments.trace.choice import Choice, rules_about
 from soscope.instruments.trace.filters import choose
-from soscope.instruments.trace.listener import (
-    Listener,
-    recorded_remarks,
-    stack_remarks,
-)
+from soscope.instruments.trace.listener import Listener, recorded_remarks, stack_remarks
 from soscope.instruments.trace.outcome import (
     STOPPED_CUT,
     MergedPrograms,
@@ -27,11 +23,7 @@ from soscope.instruments.trace.outcome import (
     TraceProgramOutcome,
     explain_unmatched,
 )
-from soscope.instruments.trace.settings import (
-    DEFAULT_STRING_LIMIT,
-    INSTRUMENTS,
-    MODE_TRACE,
-)
+from soscope.instruments.trace.settings import DEFAULT_STRING_LIMIT, INSTRUMENTS, MODE_TRACE
 from soscope.model.call import Stats, calls_in
 from soscope.prototypes import Prototypes, load
 from soscope.recording.names import RecordedProgram

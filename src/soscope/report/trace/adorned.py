@@ -9,10 +9,7 @@ from json.encoder import encode_basestring_ascii as quoted
 
 from soscope.errors import SoscopeError
 from soscope.frames.names import CallFrames, FrameNames, Key, Place, key_of
-from soscope.instruments.trace.listener import (
-    Destination,
-    Listener,
-)
+from soscope.instruments.trace.listener import Destination, Listener
 from soscope.instruments.trace.outcome import TraceOutcome
 from soscope.model.call import (
     Dropped,

@@ -76,7 +76,7 @@ def run(invocation: Invocation) -> int:
     from soscope.instruments.mem.model import COMPLETE
     from soscope.instruments.mem.report import report_of
     from soscope.recording.reader import RecordingFile
-    from soscope.report.mem import flame_document, page
+    from soscope.report.memflame import flame_document, page
     from soscope.verbs.files import write_flame
 
     with RecordingFile.open(options.path) as recording:

@@ -124,7 +124,7 @@ def run(invocation: Invocation) -> int:
     # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.mem.refs.model import Where
     from soscope.instruments.mem.refs.refs import refs
-    from soscope.report.mem import refs_document, refs_text
+    from soscope.report.memrefs import refs_document, refs_text
     from soscope.verbs.main import show
 
     where = Where(options.file, options.line, options.type)

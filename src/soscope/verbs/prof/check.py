@@ -72,7 +72,7 @@ def run(invocation: Invocation) -> int:
 
     # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.prof.check import look_at
-    from soscope.report.prof import check_document, check_text
+    from soscope.report.profcheck import check_document, check_text
     from soscope.verbs.main import show
 
     library = look_at(options.file)

@@ -12,12 +12,7 @@ from soscope.control.blocks import Blocks
 from soscope.control.program import Program
 from soscope.instruments.trace.instrument import TraceRun
 from soscope.instruments.trace.listener import Listener
-from soscope.instruments.trace.settings import (
-    MODE_COUNT,
-    MODE_SUMMARY,
-    MODE_TRACE,
-    TraceSettings,
-)
+from soscope.instruments.trace.settings import MODE_COUNT, MODE_SUMMARY, MODE_TRACE, TraceSettings
 
 
 @pytest.mark.parametrize("mode", [MODE_TRACE, MODE_SUMMARY, MODE_COUNT])

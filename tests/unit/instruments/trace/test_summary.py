@@ -4,13 +4,7 @@
 from __future__ import annotations
 
 from soscope.instruments.trace.outcome import TraceProgramOutcome
-from soscope.instruments.trace.summary import (
-    SummaryRow,
-    by_caller,
-    by_function,
-    by_image,
-    rows_of,
-)
+from soscope.instruments.trace.summary import SummaryRow, by_caller, by_function, by_image, rows_of
 from soscope.model.call import Stats
 from soscope.model.image import (
     ERROR_NONE,

@@ -15,7 +15,7 @@ from soscope.instruments.mem.model import (
 )
 from soscope.model.call import StackFrame
 from soscope.report.flame import LARGEST
-from soscope.report.mem import flame_document, flames_of, page
+from soscope.report.memflame import flame_document, flames_of, page
 
 
 def of_stacks(*stacks: tuple[int, list[str]]) -> MemReport:

@@ -3,12 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.entry.remote.convention import (
-    COMPLEX_WORDS,
-    LONG_DOUBLE_X87,
-    Convention,
-    RecordRules,
-)
+from soscope.entry.remote.convention import COMPLEX_WORDS, LONG_DOUBLE_X87, Convention, RecordRules
 from soscope.model.arch import Arch
 
 _I386 = Convention(
