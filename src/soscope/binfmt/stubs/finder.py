@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import sys
-from array import array
 from typing import Any, NamedTuple
 
 from soscope.binfmt.elf import constants as c
@@ -17,6 +16,7 @@ from soscope.model.filemap import IPLT, PLT, PLT_GOT, Stub
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 # The input and the results of every decoder of stubs.
@@ -306,6 +306,8 @@ def big_endian(data: bytes, order: str) -> bytes:
     """Return code with each instruction in big-endian order, without bytes left over."""
     if order == ">":
         return data
+    from array import array  # it loads collections.abc; only these byte orders need it
+
     words = array("I", data[: len(data) & ~3])
     words.byteswap()
     return words.tobytes()
@@ -313,6 +315,8 @@ def big_endian(data: bytes, order: str) -> bytes:
 
 def numbers(data: bytes) -> array[int]:
     """Return `data` as big-endian numbers of four bytes each."""
+    from array import array
+
     words = array("I", data[: len(data) & ~3])
     if sys.byteorder == "little":
         words.byteswap()
