@@ -440,6 +440,8 @@ def test_a_recording_tells_what_was_executed_instead(kind: str, tmp_path: Path) 
     assert line in notes
     assert line in said
     assert kind != "trace" or said.endswith("; not complete\n")
+    if kind != "mem":
+        assert line in soscope("export", "--format", "folded", "-o", "-", file).stderr
 
 
 def test_signals_are_passed_on_and_seen(tmp_path: Path) -> None:

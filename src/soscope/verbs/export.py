@@ -197,7 +197,7 @@ def _calls(recording: RecordingFile, options: ExportOptions) -> int:
         if replay.is_empty and replay.recording.complete:
             raise RecordingError(f"'{options.path}' is a recording of soscope trace without a call")
         with WholeFile(options.output, not_over=options.path) as file:
-            notes = _write(replay, options.format, file, options.settings)
+            notes = recording.lacking + _write(replay, options.format, file, options.settings)
         notes += stack_remarks((recording.end or {}).get("totals"))
         if recording.damage is not None:
             notes.append(f"{recording.path}: {recording.damage}")
