@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from soscope.proc.status import read_stat
+from soscope.verbs import onefile
 from soscope.wire import layout
 from tests.support.processes import attached
 from tests.support.processes.others import NOBODY, drop
@@ -150,6 +151,19 @@ def test_a_new_file_is_the_users_alone(writer: str, folder: Path, pid: int) -> N
     words += [word.format(path, pid=pid) for word in WRITERS[writer]]
     done = run(words, cwd=folder)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600, done.stderr
+
+
+def test_nobody_else_can_replace_bytecode(public_path: Path) -> None:
+    """Python itself makes its folders for all to write to where the umask is 0."""
+    package = Path(onefile.__file__).parents[1]
+    shutil.copytree(package, public_path / "soscope", ignore=shutil.ignore_patterns("__pycache__"))
+    words = ["sh", "-c", 'umask 0; exec "$@"', "-", sys.executable, "-m", "soscope", "--version"]
+    env = {"PYTHONPATH": str(public_path), "PYTHONDONTWRITEBYTECODE": ""}
+    for _ in range(2):
+        assert run(words, cwd="/", env=env).returncode == 0
+    made = [path for path in public_path.rglob("*") if not path.is_symlink()]
+    assert any(path.suffix == ".pyc" for path in made)
+    assert [path for path in made if path.stat().st_mode & 0o022] == []
 
 
 @pytest.mark.parametrize("target", ["/dev/stdout", "own link", "/dev/fd/1"])

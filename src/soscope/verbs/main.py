@@ -187,8 +187,9 @@ def start() -> NoReturn:
         gc.disable()  # `resolve` keeps its answers until it ends
     else:
         gc.set_threshold(_COLLECT_AFTER)
-    from soscope.verbs.onefile import OneFile
+    from soscope.verbs.onefile import OneFile, guard
 
+    guard()
     modules = OneFile(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     sys.meta_path.insert(0, modules)
 

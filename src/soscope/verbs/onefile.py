@@ -6,8 +6,8 @@ do. The file is in the package's `__pycache__`, beside the bytecode that it was 
 trusted in the same way: a module is used if its source still has the recorded time and size. The
 file must belong to the owner of the sources, to root or to the user of soscope, and no other user
 may be able to write to it, whatever the umask was. It is written at the end of a run in which a
-module was not found in it, if Python may write bytecode at all. Without it everything is the
-same, only slower.
+module was not found in it, if Python may write bytecode at all (see `guard`). Without it
+everything is the same, only slower.
 
     8 bytes       length of the index
     index         marshal: magic number, {module: (is a package, mtime in ns, size, offset, length)}
@@ -34,7 +34,42 @@ if TYPE_CHECKING:
 _PACKAGE = "soscope"
 _PYC_HEAD = 16  # bytes of magic number, flags, time and size of the source
 _OTHERS_WRITE = 0o022
+_ALL_WRITE = 0o002
 _DAMAGED = (EOFError, ValueError, TypeError)
+
+
+def guard() -> None:
+    """Keep other users from replacing the package's bytecode, if the umask would let them.
+
+    Python makes its cache folders with the mode that the umask leaves. If all users may write to
+    them, another user may put code there which the next run executes. So Python writes no
+    bytecode then. The folders of the modules that were imported before are taken from the others.
+    """
+    mask = os.umask(_OTHERS_WRITE)
+    os.umask(mask)
+    if mask & _ALL_WRITE or sys.dont_write_bytecode:
+        return
+    sys.dont_write_bytecode = True
+    modules = [sys.modules[name] for name in sys.modules if name.partition(".")[0] == _PACKAGE]
+    for folder in {os.path.dirname(module.__cached__) for module in modules if module.__cached__}:
+        try:
+            mode = os.lstat(folder).st_mode
+            if mode & _ALL_WRITE:
+                os.chmod(folder, mode & 0o777 & ~_OTHERS_WRITE)
+                _remove_foreign(folder)
+        except OSError:
+            continue  # there is none, or it is another user's
+
+
+def _remove_foreign(folder: str) -> None:
+    """Remove the files that another user has put into a folder. Raises OSError."""
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        if os.lstat(path).st_uid not in (0, os.geteuid()):
+            try:
+                os.unlink(path)
+            except IsADirectoryError:
+                continue  # Python reads no bytecode from it
 
 
 class OneFile:
