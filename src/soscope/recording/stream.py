@@ -7,7 +7,7 @@ A stream has a source for each thread, and takes the agent's own time out of dur
 from __future__ import annotations
 
 from bisect import bisect_left
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from soscope.model.call import (
     ENDED_EXIT,
@@ -359,6 +359,7 @@ class Stream(Sink):
         "_over",
         "_pairing",
         "_passed",
+        "_starting",
         "_stop",
         "_stopped",
         "_stretches",
@@ -381,8 +382,9 @@ class Stream(Sink):
         self._alive: dict[int, dict[int, list[Source]]] = {}  # threads by pid and tid
         # The heads of all threads that have one: (time, number, thread).
         self._heap: list[tuple[int, int, Source]] = []
-        # A heap, too: (time, number, event, the threads that it ended).
-        self._told: list[tuple[int, int, Told | Stop | int, list[Source]]] = []
+        # A heap, too: (time, number, serial number, event, the threads that it ended).
+        self._told: list[tuple[int, float, int, Told | Stop | int, list[Source]]] = []
+        self._starting: dict[int, int] = {}  # pid -> how many of its starts wait in `_told`
         self._number = 0
         self._ticks: deque[tuple[int, int]] = deque()  # tsc, monotonic; younger than HOLD
         self._until = 0  # events up to this time are in order
@@ -422,6 +424,12 @@ class Stream(Sink):
             threads = self._alive.pop(event.pid, {})
             ended = [source for sources in threads.values() for source in sources]
         self._tell_later(event.time_ns, event, ended)
+        if isinstance(event, ProcessStart):
+            self._starting[event.pid] = self._starting.get(event.pid, 0) + 1
+            for sources in self._alive.get(event.pid, {}).values():
+                for source in sources:
+                    if source.head is not None:
+                        self._start_before(source.head, event.pid)
 
     def thread_end(self, time_ns: int, pid: int, tid: int) -> None:
         """Take the end of a thread."""
@@ -438,7 +446,7 @@ class Stream(Sink):
         if stop.program is None:
             self._stop = tsc
         self._number += 1
-        heappush(self._told, (tsc, self._number, stop, []))
+        heappush(self._told, (tsc, self._number, self._number, stop, []))
 
     def _sources(self) -> list[Source]:
         """Return the threads that have not ended."""
@@ -457,7 +465,34 @@ class Stream(Sink):
         for source in ended:
             del self._by_thread[source.thread.key]
         self._number += 1
-        heappush(self._told, (tsc, self._number, what, ended))
+        heappush(self._told, (tsc, self._number, self._number, what, ended))
+
+    def _start_before(self, head: Item, pid: int) -> None:
+        """Move the waiting starts of a process, and of its ancestors, in front of its record.
+
+        A process records nothing before its start. But a start has the time of another clock than
+        records have. The two differ by milliseconds if a clock pair was read slowly, above all
+        while there are few pairs.
+        """
+        place, number = head[:2]
+        pids, late = {pid}, []
+        for told in sorted(self._told, reverse=True):
+            what = told[3]
+            if told[:2] < (place, number):
+                break
+            if isinstance(what, ProcessStart) and what.pid in pids:
+                late.append(told)
+                if what.parent is not None:
+                    pids.add(what.parent)
+        if not late:
+            return
+        kept = [told for told in self._told if told not in late]
+        for _, _, _, what, ended in reversed(late):
+            self._number += 1
+            at = max([place, *(source.latest() for source in ended)])
+            kept.append((at, number - 0.5, self._number, what, ended))
+        heapify(kept)
+        self._told = kept
 
     def dropped(self, program: int, tsc: int, totals: tuple[int, ...]) -> None:
         """Take what the agent has dropped so far."""
@@ -555,7 +590,9 @@ class Stream(Sink):
     def _put(self, source: Source, units: bytes) -> None:
         source.put(self._number, units, self._until)
         self._number += 2 * (len(units) // layout.UNIT) + 1  # a WHOLE unit makes two records
-        if source.head is None and source.advance() is not None:
+        if source.head is None and (head := source.advance()) is not None:
+            if (pid := source.thread.key[1]) in self._starting:
+                self._start_before(head, pid)
             self._wait(source)
 
     def _wait(self, source: Source) -> None:
@@ -574,7 +611,7 @@ class Stream(Sink):
             if told and (not heap or told[0][:2] < heap[0][:2]):
                 if told[0][0] > until:
                     break
-                tsc, _, what, ended = heappop(told)
+                tsc, _, _, what, ended = heappop(told)
                 self._tell(tsc, what, ended)
                 if self._over:
                     heap.clear()
@@ -762,8 +799,12 @@ class Stream(Sink):
         self._latest = what.time_ns = max(what.time_ns, self._latest)
         if isinstance(what, ProcessExit):
             self._dead[what.pid] = how_ended(what)
-        elif isinstance(what, ProcessStart) and what.event != "exec":
-            self._dead.pop(what.pid, None)
+        elif isinstance(what, ProcessStart):
+            self._starting[what.pid] -= 1
+            if not self._starting[what.pid]:
+                del self._starting[what.pid]
+            if what.event != "exec":
+                self._dead.pop(what.pid, None)
         for source in ended:
             self._close(source, how_ended(what), tsc, what.time_ns)
         if ends_calls(what):

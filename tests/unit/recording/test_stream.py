@@ -343,6 +343,44 @@ def test_events_stand_in_order_of_their_times(run: Run, thread: FakeThread) -> N
     assert len(times) == 31
 
 
+@pytest.mark.parametrize("is_told_first", [False, True])
+@pytest.mark.parametrize("late_ns", [-3000, -1, 0, 1, 3000])
+def test_a_process_starts_before_its_first_record(
+    run: Run, thread: FakeThread, late_ns: int, *, is_told_first: bool
+) -> None:
+    """The time of a fork is another clock's, which may be late."""
+    run.tick(5_000)  # the second pair, from which the clock's rate is known
+    thread.tsc = 10_000
+    thread.enter(F, 1000)
+    child, grandchild = (run.agent.thread(pid, pid) for pid in (200, 300))
+    forks = [
+        ProcessStart(EPOCH + 20_000 // GHZ + late_ns, 200, "fork", 100, "/bin/program"),
+        ProcessStart(EPOCH + 20_500 // GHZ + late_ns, 300, "fork", 200, "/bin/program"),
+    ]
+    grandchild.tsc, child.tsc = 21_000, 24_000
+    if is_told_first:
+        for fork in forks:
+            run.feed.event(fork)
+    for each in (grandchild, child):
+        each.leave(F, 1000)
+        each.enter(G, 1000)
+        each.leave(G, 1000)
+    if not is_told_first:
+        for fork in forks:
+            run.feed.event(fork)
+    thread.tsc = 30_000
+    thread.leave(F, 1000)
+    run.finish()
+    starts = [at for at, event in enumerate(run.events) if isinstance(event, ProcessStart)]
+    assert [run.events[at] for at in starts] == forks
+    for at, pid in zip(starts, (200, 300), strict=True):
+        assert not [event for event in run.events[:at] if event.pid == pid]
+    returned = [event for event in run.events if isinstance(event, Exit) and event.is_inherited]
+    assert [event.pid for event in returned] == [300, 200]
+    calls = [event for event in run.events if isinstance(event, Entry) and event.pid != 100]
+    assert [(event.pid, event.depth) for event in calls] == [(300, 0), (200, 0)]
+
+
 def test_events_wait_for_what_was_done_before_them(run: Run, thread: FakeThread) -> None:
     """A thread may lose its processor between reading the clock and writing its record."""
     late = run.agent.thread(tid=101)
