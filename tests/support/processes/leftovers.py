@@ -31,6 +31,7 @@ from typing import Any, Protocol, TypeVar
 import pytest
 
 from tests.support.processes import forked
+from tests.support.time import quiet
 from tests.support.time.patience import limit
 
 
@@ -50,7 +51,6 @@ _CHECKOUT = Path(__file__).parents[3]
 _MADE = {"build", ".pytest_cache", ".hypothesis", ".grimp_cache", ".import_linter_cache"}
 _MADE |= {".mypy_cache", ".ruff_cache"}
 _GRACE = 10.0  # seconds that processes have to end by themselves
-_MOMENT = 0.2  # seconds
 _CURRENT = "PYTEST_CURRENT_TEST"  # pytest's own: it changes with each step of a test
 # They may change: that one, and what a run remembers.
 _VARIES = (_CURRENT.encode(), b"SOSCOPE_TEST_")
@@ -157,7 +157,7 @@ class _State:
         self.folders = request.config.stash[_FOLDERS]  # nobody else mounts anything there
         self.own = [(part, part.read()) for part in _PARTS]
         self.standard = [_identity(number) for number in range(3)]
-        self.descriptors = _descriptors()
+        self.descriptors = descriptors()
         self.mounts = _mounts()
         self.files = set(os.listdir(tempfile.gettempdir()))
         self.checkout = _in_checkout() if _is_alone() else set()
@@ -182,14 +182,10 @@ class _State:
                 yield f"another {part.name}: {_difference(before, now)}"
 
     def _descriptors(self) -> Iterator[str]:
-        if _descriptors().keys() != self.descriptors.keys():
+        if descriptors().keys() != self.descriptors.keys():
             self.node.funcargs.clear()  # fixtures have ended, and pytest holds what they gave
             gc.collect()
-        now = _descriptors()
-        end = time.monotonic() + _MOMENT
-        while now.keys() - self.descriptors.keys() and time.monotonic() < end:
-            time.sleep(_MOMENT / 10)  # the thread of quiet.py opens files for a moment
-            now = {number: name for number, name in _descriptors().items() if number in now}
+        now = descriptors()
         for number in sorted(now.keys() - self.descriptors.keys()):
             yield f"descriptor {number} open: {now[number]}"
         for number in sorted(self.descriptors.keys() - now.keys()):
@@ -311,12 +307,16 @@ def _identity(number: int) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _descriptors() -> dict[int, str]:
-    """Return what is open; the descriptor that lists them is closed by the time it is named."""
+def descriptors() -> dict[int, str]:
+    """Return what is open; the descriptor that lists them is closed by the time it is named.
+
+    The files that a thread of quiet.py opens for a moment are none of the tests'.
+    """
     found = {}
-    for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
-            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
+    with quiet.reading:
+        for name in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+                found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
     return found
 
 

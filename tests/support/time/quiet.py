@@ -22,6 +22,9 @@ _PERIOD = 0.5  # seconds between two looks
 _BUSY = 0.01  # share of a processor that somebody has who does not sleep
 _GDB = 20.0  # seconds for the stacks of one process
 
+# Held while a watch has files open: who lists the files of this process takes it.
+reading = threading.Lock()
+
 
 class _Used(NamedTuple):
     """What a process has done: its start tells it from a later one of the same number."""
@@ -77,7 +80,8 @@ class Watch:
                     self._changed.wait()
                 early = self._begun + self._early - time.monotonic()
                 if early <= 0:
-                    self._take()
+                    with reading:
+                        self._take()
             time.sleep(max(early, self._period))
 
     def _take(self) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes.leftovers import descriptors
 from tests.support.processes.run import run
 from tests.support.targets.matrix import REPOSITORY
 from tests.support.time import quiet
@@ -119,6 +120,20 @@ def test_a_hang_is_told_from_work(code: str, hangs: bool) -> None:
         finally:
             process.kill()
             watch.end()
+
+
+def test_the_files_of_a_watch_are_none_that_a_test_has_left() -> None:
+    watch = quiet.Watch(begin=0.0, period=0.0)
+    before = descriptors().keys()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    watch.begin()
+    try:
+        for _ in range(1000):
+            assert descriptors().keys() == before
+    finally:
+        watch.end()
+        sys.setswitchinterval(interval)
 
 
 def test_a_wait_says_what_it_waited_for() -> None:
