@@ -15,7 +15,7 @@ from soscope.control.breakpoints.watch import Armed, CallWatch, EntryPoints
 from soscope.control.gdbserver.guard import SIGSEGV, SIGTRAP
 from soscope.control.gdbserver.run import HeldMemory, HeldRun
 from soscope.control.qemu.engine import NOT_FURTHER, Engine
-from soscope.entry.breakpoint import Frame, Points
+from soscope.entry.breakpoint import Points
 from soscope.entry.remote import packets
 from soscope.entry.remote.packets import RemoteStop, process_of, tid_of
 from soscope.entry.remote.stub import RemoteStub
@@ -140,20 +140,13 @@ class HeldEngine(Engine):
         memory = HeldMemory(self._stub, self._memory.coding)
         child = HeldEngine(self._stub, memory, self.run, self._company, self)
         child._points.know(self._points)
-        child._errno.know(self._errno)
         child._hooks.inherit(self._hooks)
         child._is_lifted = self._is_lifted
         child._is_to_outlive_us = self._is_to_outlive_us
         child._interrupted.inherit(self._interrupted, creator, tid_of(thread))
         if self._is_lifted:
             self._say(WHILE_UNMAPPED)
-        for tid in self._frames.threads:
-            for frame in self._frames.open_of(tid):
-                if tid == creator:
-                    call = frame.call.inherited()
-                    child._frames.enter(tid_of(thread), Frame(frame.return_addr, frame.sp, call))
-                else:
-                    child._points.leave(frame.return_addr)  # the child does not have that thread
+        child._calls.copy_from(self._calls, creator, tid_of(thread))
         return child
 
     def _watch_of_child(self, points: Points) -> CallWatch:
@@ -178,9 +171,7 @@ class HeldEngine(Engine):
         if not self._shared:
             self._shared = frozenset(self.points)
         self._interrupted.inherit(self._interrupted, tid_of(creator), tid_of(thread))
-        for frame in self._frames.open_of(tid_of(creator)):
-            call = frame.call.inherited()
-            self._enter(frame.return_addr, frame.sp, call, tid_of(thread))
+        self._calls.inherit(self._calls, tid_of(creator), tid_of(thread))
 
     def move(self, thread: str) -> None:
         """Note that only a child has this memory by now. `thread` is its thread.
@@ -226,13 +217,6 @@ class HeldEngine(Engine):
         self._points.put_down()
         if not self._recorder.is_stopped:
             self._slots.take_again()
-
-    def forget_thread(self, tid: int) -> None:
-        """Drop the data of a thread that has ended or has another memory by now."""
-        self._late.forget(tid)
-        self._interrupted.forget(tid)
-        for frame in self._frames.forget(tid):
-            self._points.leave(frame.return_addr)
 
     def leave(self) -> None:
         """Note that no process has this memory any more."""

@@ -3,55 +3,22 @@
 
 from __future__ import annotations
 
-from soscope.control.breakpoints.capturing import Capturer, Kept
-from soscope.control.breakpoints.images import CalledSlot, ErrnoPlace, ForeignImage
+from soscope.control.breakpoints.calls import Calls, OpenCall
+from soscope.control.breakpoints.images import CalledSlot, ForeignImage
 from soscope.control.breakpoints.watch import Armed, EntryPoint, EntryPoints, Treatment
 from soscope.control.native.images import NativeHooks
-from soscope.entry.breakpoint import Frame, OpenFrames, Points
+from soscope.control.native.process import NativeRun
+from soscope.entry.breakpoint import Frame, Points
 from soscope.entry.native.threads import NativeTask, NativeThreads
-from soscope.entry.native.traps import Trap, Traps
+from soscope.entry.native.traps import NativeMemory, Trap, Traps
 from soscope.entry.remote.convention import Convention
-from soscope.model.image import ERROR_LONG_NEGATIVE, ERROR_MINUS_ONE, ERROR_NONE, is_error
-from soscope.wire import layout
-from soscope.wire.recorder import Recorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.entry.native.machine import NativeMachine
 
 
-# The open calls of a native process, and the records of their begins and ends.
-
-_FAR = 1 << 64
-
-
-class _OpenCall:
-    """An open call: its start, the time of calls inside it, and what its exit record needs.
-
-    `is_inherited` is set if the process that has forked this one made the call.
-    """
-
-    __slots__ = ("armed_number", "back", "is_inherited", "kept", "nested", "start", "treatment")
-
-    def __init__(
-        self, number: int, treatment: Treatment, back: Trap, start: int, kept: Kept | None
-    ) -> None:
-        self.armed_number = number
-        self.treatment = treatment
-        self.back = back
-        self.start = start
-        self.kept = kept
-        self.nested = 0
-        self.is_inherited = False
-
-    def inherited(self, back: Trap) -> _OpenCall:
-        """Return the same call for a process that was forked inside it."""
-        call = _OpenCall(self.armed_number, self.treatment, back, self.start, self.kept)
-        call.is_inherited = True
-        return call
-
-
-class NativeCalls:
+class NativeCalls(Calls):
     """The calls of one process. `unseen` counts those whose return has no breakpoint.
 
     `lifted` are children that make it necessary to keep all traps out of memory. With `follows`
@@ -63,31 +30,23 @@ class NativeCalls:
     def __init__(
         self,
         threads: NativeThreads,
+        memory: NativeMemory,
         traps: Traps,
         machine: NativeMachine,
-        recorder: Recorder,
-        kind: int,
-        capturer: Capturer,
-        errno: ErrnoPlace,
+        run: NativeRun,
         lifted: set[int],
         *,
         follows: bool,
     ) -> None:
+        super().__init__(
+            threads, memory, machine.convention, run.recorder, run.wants.kind, run.string_limit
+        )
         self.unseen = 0
         self._follows = follows
         self._threads = threads
         self._traps = traps
-        self._recorder = recorder
-        self._kind = kind
-        self._capturer = capturer
-        self._errno = errno
         self._lifted = lifted
         self._sp = machine.sp
-        self._frames: OpenFrames[_OpenCall] = OpenFrames(*machine.convention.popped)
-
-    def forget(self, tid: int) -> None:
-        """Drop the open calls of a thread that has ended."""
-        self._drop(self._frames.leave(tid, -1, _FAR)[1])
 
     def called(self, tid: int, task: NativeTask, armed: Armed, return_addr: int) -> None:
         """Record a call that is about to be made by the thread whose registers were read."""
@@ -95,127 +54,32 @@ class NativeCalls:
             return
         treatment = armed.call
         assert isinstance(treatment, Treatment)
-        self._record_call(tid, task, armed.number, treatment, return_addr)
-
-    def _record_call(
-        self, tid: int, task: NativeTask, number: int, treatment: Treatment, return_addr: int
-    ) -> None:
-        recorder, kind = self._recorder, self._kind
-        if kind == layout.INSTRUMENT_COUNT:
-            recorder.count(number)
-            return
         sp = self._threads.values[self._sp]
-        start = recorder.ticks()
-        back = None
-        if not treatment.is_alone:
-            back = self._traps.at.get(return_addr)
-            if back is None or not back.is_back:
-                back = self._put_back(return_addr)
-        kept = None
-        if kind == layout.INSTRUMENT_STATS:
-            recorder.called(number)
-        else:
-            arg0, items, kept = self._capturer.entry(
-                treatment.function,
-                treatment.passed,
-                treatment.result,
-                treatment.tail,
-                sp,
-                treatment.led,
-                treatment.flags,
-            )
-            if not recorder.entry(
-                task.pid,
-                tid,
-                number,
-                sp=sp,
-                ticks=start,
-                return_addr=return_addr,
-                arg0=arg0,
-                items=items,
-                is_alone=back is None,
-            ):
-                return
-        if back is not None:
-            back.open += 1
-            call = _OpenCall(number, treatment, back, start, kept)
-            gone = self._frames.enter(tid, Frame(return_addr, sp, call))
-            if gone:
-                self._drop(gone)
+        self.record_call(task.pid, tid, armed.number, treatment, sp, return_addr)
 
-    def _put_back(self, return_addr: int) -> Trap | None:
+    def _has_point(self, return_addr: int) -> bool:
+        back = self._traps.at.get(return_addr)
+        return back is not None and back.is_back
+
+    def _sees_return(self, return_addr: int) -> bool:
+        if self._has_point(return_addr):
+            return True
         if self._lifted:
-            return None
-        if not self.hooks.is_code(return_addr):
-            self.unseen += 1  # code made at run time, which may be moved
-            return None
-        back = self._traps.put_back(return_addr, busy_copies(self._threads))
-        if back is None:
-            self.unseen += 1
-        return back
+            return False
+        # Code that was made at run time may be moved.
+        if self.hooks.is_code(return_addr) and self._traps.put_back(
+            return_addr, busy_copies(self._threads)
+        ):
+            return True
+        self.unseen += 1
+        return False
 
-    @staticmethod
-    def _drop(frames: list[Frame[_OpenCall]]) -> None:
-        for frame in frames:
-            frame.call.back.open -= 1
+    def _await_return(self, frame: Frame[OpenCall]) -> None:
+        back = frame.call.back = self._traps.at[frame.return_addr]
+        back.open += 1
 
-    def inherit(self, parent: NativeCalls, creator: int, tid: int) -> None:
-        """Copy the open calls of a creating thread to the first thread of its child.
-
-        `parent` has the calls of the creating thread's process. If the child shares its memory,
-        these are the same calls object.
-        """
-        for frame in parent._frames.open_of(creator):
-            back = self._traps.at.get(frame.return_addr)
-            if back is not None and back.is_back:
-                back.open += 1
-                call = frame.call.inherited(back)
-                self._frames.enter(tid, Frame(frame.return_addr, frame.sp, call))
-
-    def returned(self, tid: int, pid: int, trap: Trap) -> None:
-        """Record the returns of all calls that a thread of process `pid` has returned from."""
-        returned, gone = self._frames.leave(tid, trap.addr, self._threads.values[self._sp])
-        if gone:
-            self._drop(gone)
-        for frame in returned:
-            trap.open -= 1
-            self._record_return(tid, pid, frame)
-
-    def _record_return(self, tid: int, pid: int, frame: Frame[_OpenCall]) -> None:
-        recorder, call = self._recorder, frame.call
-        treatment = call.treatment
-        now = recorder.ticks()
-        ticks = max(now - call.start, 0)
-        around = self._frames.around(tid)
-        if around is not None:
-            around.call.nested += ticks
-        number, rule = call.armed_number, treatment.function.error_rule
-        is_counted = self._kind == layout.INSTRUMENT_STATS
-        if is_counted and call.is_inherited:
-            return  # the process that made the call counts it
-        result, failed = 0, False
-        if rule != ERROR_NONE or not is_counted:
-            is_signed = rule in (ERROR_MINUS_ONE, ERROR_LONG_NEGATIVE)
-            result = self._capturer.result(treatment.result, call.kept, is_signed=is_signed)
-            failed = is_error(rule, result)
-        if is_counted:
-            recorder.returned(number, ticks, max(ticks - call.nested, 0), is_error=failed)
-            return
-        items = []
-        if call.kept is not None:
-            items = self._capturer.exit(
-                treatment.function, call.kept, result, treatment.result, treatment.led
-            )
-        recorder.exit(
-            pid,
-            tid,
-            number,
-            sp=frame.sp,
-            ticks=now,
-            result=result,
-            errno=self._errno.read() if failed else 0,
-            items=items,
-        )
+    def _drop(self, frame: Frame[OpenCall]) -> None:
+        frame.call.back.open -= 1
 
 
 def busy_copies(threads: NativeThreads) -> set[Trap]:

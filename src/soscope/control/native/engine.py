@@ -14,8 +14,7 @@ import os
 import time
 
 from soscope.binfmt.elf.image import ElfImage
-from soscope.control.breakpoints.capturing import Capturer
-from soscope.control.breakpoints.images import ErrnoPlace, InterruptedPoints
+from soscope.control.breakpoints.images import InterruptedPoints
 from soscope.control.breakpoints.watch import EntryPoint, NoSlots
 from soscope.control.command import ExitStatus
 from soscope.control.native.calls import NativeCalls, NativeEntries
@@ -68,18 +67,12 @@ class NativeEngine:
         machine = self._machine = run.native.machine
         self._threads = NativeThreads(memory.pid, machine, company.tasks)
         self._traps = traps or Traps(memory, machine)
-        self._errno = ErrnoPlace(self._threads, memory, machine.convention)
-        capturer = Capturer(
-            self._threads, memory, machine.convention, self._errno, run.string_limit
-        )
         self.calls = NativeCalls(
             self._threads,
+            memory,
             self._traps,
             machine,
-            run.recorder,
-            run.wants.kind,
-            capturer,
-            self._errno,
+            run,
             self.lifted,
             follows=company.follows,
         )
@@ -131,7 +124,7 @@ class NativeEngine:
             run.wants,
             _points(),
             self._sites if run.sees_slots else NoSlots(),
-            self._errno,
+            self.calls.errno,
             self._entries,
             self._company.say,
             dynamic=dynamic,
@@ -146,7 +139,6 @@ class NativeEngine:
         ended.
         """
         child = NativeEngine(memory, self.run, self._company, self._traps.copy_for(memory))
-        child._errno.know(self._errno)
         child._sites = self._sites.copy_for(memory, child._traps)
         child._entries = self._entries.copy_for(child._traps, child._threads)
         if self._hooks is not None:
@@ -238,7 +230,7 @@ class NativeEngine:
             self._foreign_trap(tid, task)
             return
         if trap.is_back:
-            self.calls.returned(tid, task.pid, trap)
+            self.calls.returned(task.pid, tid, trap.addr, values[self._sp])
         if trap.entry is not None:
             self._at_entry(tid, task, trap)
         site = trap.site

@@ -17,21 +17,19 @@ from errno import ENOTSUP
 
 from soscope.binfmt.isa import part
 from soscope.control.breakpoints import layouts, values, watch
-from soscope.control.breakpoints.capturing import Capturer, Kept
+from soscope.control.breakpoints.calls import Calls, OpenCall
 from soscope.control.breakpoints.hooking import ImageHooks
-from soscope.control.breakpoints.images import ErrnoPlace, GuestMemory, InterruptedPoints
+from soscope.control.breakpoints.images import GuestMemory, InterruptedPoints
 from soscope.control.breakpoints.watch import Armed, CallWatch, EntryPoints, Treatment, Wanted
 from soscope.control.outcome import EngineVerdict
 from soscope.control.qemu.program import ForeignProgram
-from soscope.entry.breakpoint import Frame, OpenFrames, Points
+from soscope.entry.breakpoint import Frame, Points
 from soscope.entry.remote import packets
 from soscope.entry.remote.convention import Convention
 from soscope.entry.remote.packets import RemoteStop
 from soscope.entry.remote.qemu import Turnstile
 from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import RemoteError
-from soscope.model.image import ERROR_LONG_NEGATIVE, ERROR_MINUS_ONE, is_error
-from soscope.wire import layout
 from soscope.wire.recorder import Recorder
 
 TYPE_CHECKING = False
@@ -201,30 +199,62 @@ def serve(
     return some, False
 
 
-class _Call:
-    """An open call: its start, the time of calls inside it, and what its exit record needs.
+class RemoteCalls(Calls):
+    """The calls of one program behind a stub.
 
-    `armed` is None for a call that makes a process. `is_inherited` is set if the process that has
-    forked this one made the call.
+    A call without a treatment makes a process. When it has returned, `slots` lead to soscope
+    again.
     """
 
-    __slots__ = ("armed", "is_inherited", "is_seen", "kept", "nested", "start")
-
     def __init__(
-        self, armed: Armed | None, start: int, kept: Kept | None, *, is_seen: bool
+        self,
+        stub: RemoteStub,
+        memory: GuestMemory,
+        convention: Convention,
+        recorder: Recorder,
+        kind: int,
+        string_limit: int,
+        points: Points,
+        slots: CallWatch,
     ) -> None:
-        self.armed = armed
-        self.start = start
-        self.kept = kept
-        self.nested = 0
-        self.is_seen = is_seen
-        self.is_inherited = False
+        super().__init__(stub, memory, convention, recorder, kind, string_limit)
+        self._points = points
+        self._slots = slots
 
-    def inherited(self) -> _Call:
-        """Return the same call for a process that was forked inside it."""
-        call = _Call(self.armed, self.start, self.kept, is_seen=self.is_seen)
-        call.is_inherited = True
-        return call
+    def _has_point(self, return_addr: int) -> bool:
+        return return_addr in self._points
+
+    def _sees_return(self, return_addr: int) -> bool:
+        return bool(return_addr)
+
+    def _await_return(self, frame: Frame[OpenCall]) -> None:
+        self._points.want(frame.return_addr)
+
+    def _drop(self, frame: Frame[OpenCall]) -> None:
+        self._points.leave(frame.return_addr)
+        if frame.call.treatment is None and not self._recorder.is_stopped:
+            self._slots.take_again()
+
+    def _record_return(
+        self, pid: int, tid: int, sp: int, call: OpenCall, treatment: Treatment
+    ) -> None:
+        if not self._recorder.is_stopped:
+            super()._record_return(pid, tid, sp, call, treatment)
+
+    def copy_from(self, parent: RemoteCalls, creator: int, tid: int) -> None:
+        """Take over from `parent` what the first thread of a forked process has.
+
+        The breakpoints of the process are already known to be those of its parent. It has none of
+        the parent's other threads.
+        """
+        self.inherit(parent, creator, tid)
+        for thread in parent._frames.threads:
+            for frame in parent._frames.open_of(thread):
+                self._points.leave(frame.return_addr)
+
+    def clear(self) -> None:
+        """Drop all open calls. Their breakpoints are gone already."""
+        self._frames.clear()
 
 
 class Engine:
@@ -263,14 +293,13 @@ class Engine:
         self._memory = memory
         self._convention = convention
         self._recorder = recorder
-        self._kind = wants.kind
         self._on_signal = on_signal
-        self._errno = ErrnoPlace(stub, memory, convention)
-        self._capturer = Capturer(stub, memory, convention, self._errno, string_limit)
         self._late = LateStops()
         self._points = Points(self._insert_point, self._remove_point)
-        self._frames: OpenFrames[_Call] = OpenFrames(*convention.popped)
         self._slots = make_watch(self._points)
+        self._calls = RemoteCalls(
+            stub, memory, convention, recorder, wants.kind, string_limit, self._points, self._slots
+        )
         self._entries = entries = self._make_entries(inside)
         self._hooks = ImageHooks(
             memory,
@@ -279,7 +308,7 @@ class Engine:
             wants,
             self._points,
             self._slots,
-            self._errno,
+            self._calls.errno,
             entries,
             self._say,
             dynamic=dynamic,
@@ -356,7 +385,7 @@ class Engine:
             self._leave(stop, NOT_FURTHER)
             return
         self._tid = stop.tid or self._tid
-        self._errno.thread = self._tid
+        self._calls.errno.thread = self._tid
         pc = self._stub.get(self._convention.pc)
         is_late = self._late.is_late(self._tid, pc)
         self._late.heard(self._tid)
@@ -376,12 +405,13 @@ class Engine:
     def _forget_ended(self, turnstile: Turnstile) -> None:
         """Drop the open calls of threads that have ended."""
         while turnstile.ended:
-            tid = turnstile.ended.pop()
-            self._late.forget(tid)
-            self._interrupted.forget(tid)
-            for frame in self._frames.forget(tid):
-                self._points.leave(frame.return_addr)
-                self._after_fork(frame.call)
+            self.forget_thread(turnstile.ended.pop())
+
+    def forget_thread(self, tid: int) -> None:
+        """Drop the data of a thread that has ended or has another memory by now."""
+        self._late.forget(tid)
+        self._interrupted.forget(tid)
+        self._calls.forget(tid)
 
     def _is_trap(self, stop: RemoteStop) -> bool:
         """Return whether a SIGTRAP comes from a breakpoint of the program itself."""
@@ -398,7 +428,7 @@ class Engine:
             for image in self._hooks.waiting.pop(pc):
                 self._hooks.hook(image, flags=0)
                 self._points.leave(pc)
-        self._returned(pc)
+        self._calls.returned(self._pid, self._tid, pc, self._stub.get(self._convention.sp))
         if pc in self._hooks.guards and self._at_guard(pc):
             return
         armed = self._slots.at_point(pc) or self._hooks.entries.at_point(pc)
@@ -484,16 +514,13 @@ class Engine:
 
     def _note_call(self, armed: Armed, pc: int) -> None:
         if armed.tells_thread:
-            self._errno.learn()
+            self._calls.errno.learn()
         sp = self._stub.get(self._convention.sp)
         return_addr = self._slots.return_addr(pc) or self._return_addr(sp)
         treatment = armed.call
         is_seen = armed.number >= 0 and not self._recorder.is_stopped
-        call: _Call | None = None
         if is_seen and isinstance(treatment, Treatment):
-            call = self._record_call(armed, treatment, sp, return_addr)
-        if call is not None and return_addr:
-            self._enter(return_addr, sp, call)
+            self._calls.record_call(self._pid, self._tid, armed.number, treatment, sp, return_addr)
 
     def _follow(self, sp: int, point: int | None) -> None:
         """Single-step the thread, from a breakpoint `point`, until the slots allow it to run."""
@@ -515,13 +542,6 @@ class Engine:
             self._handle(stop)
         else:
             stub.resume()
-
-    def _enter(self, return_addr: int, sp: int, call: _Call, tid: int = 0) -> None:
-        """Put a breakpoint at the return address of a call of thread `tid` (0: the stopped one)."""
-        for frame in self._frames.enter(tid or self._tid, Frame(return_addr, sp, call)):
-            self._points.leave(frame.return_addr)
-            self._after_fork(frame.call)
-        self._points.want(return_addr)
 
     def _at_guard(self, pc: int) -> bool:
         """Prepare for another thread or process. Return whether the program was detached."""
@@ -549,7 +569,7 @@ class Engine:
             self._say(IN_CHILDREN)
         return_addr = self._return_addr(sp)
         if return_addr:
-            self._enter(return_addr, sp, _Call(None, 0, None, is_seen=False))
+            self._calls.enter(self._tid, return_addr, sp, OpenCall(-1, None, 0, None))
         return False
 
     def _at_child(self, pid: int) -> None:
@@ -586,94 +606,6 @@ class Engine:
             return self._memory.word(sp)
         return self._hooks.code(self._stub.get(self._convention.returns))
 
-    def _record_call(
-        self, armed: Armed, treatment: Treatment, sp: int, return_addr: int
-    ) -> _Call | None:
-        """Record a call. Return the data that its return needs, None if the return is not seen."""
-        recorder, kind = self._recorder, self._kind
-        start = recorder.ticks()
-        is_alone = treatment.is_alone or not return_addr
-        if kind == layout.INSTRUMENT_COUNT:
-            recorder.count(armed.number)
-            return None
-        if kind == layout.INSTRUMENT_STATS:
-            recorder.called(armed.number)
-            return None if is_alone else _Call(armed, start, None, is_seen=True)
-        arg0, items, kept = self._capturer.entry(
-            treatment.function,
-            treatment.passed,
-            treatment.result,
-            treatment.tail,
-            sp,
-            treatment.led,
-            treatment.flags,
-        )
-        is_there = recorder.entry(
-            self._pid,
-            self._tid,
-            armed.number,
-            sp=sp,
-            ticks=start,
-            return_addr=return_addr,
-            arg0=arg0,
-            items=items,
-            is_alone=is_alone,
-        )
-        return _Call(armed, start, kept, is_seen=True) if is_there and not is_alone else None
-
-    def _returned(self, pc: int) -> None:
-        """Record the returns of all calls that have returned to `pc`."""
-        sp = self._stub.get(self._convention.sp)
-        returned, gone = self._frames.leave(self._tid, pc, sp)
-        for frame in (*returned, *gone):
-            self._points.leave(frame.return_addr)
-        for frame in gone:
-            self._after_fork(frame.call)
-        for frame in returned:
-            self._after_fork(frame.call)
-            if frame.call.is_seen and not self._recorder.is_stopped:
-                self._record_return(frame)
-
-    def _after_fork(self, call: _Call) -> None:
-        if call.armed is None and not self._recorder.is_stopped:
-            self._slots.take_again()
-
-    def _record_return(self, frame: Frame[_Call]) -> None:
-        recorder, call = self._recorder, frame.call
-        assert call.armed is not None
-        treatment = call.armed.call
-        assert isinstance(treatment, Treatment)
-        function = treatment.function
-        now = recorder.ticks()
-        is_signed = function.error_rule in (ERROR_MINUS_ONE, ERROR_LONG_NEGATIVE)
-        result = self._capturer.result(treatment.result, call.kept, is_signed=is_signed)
-        failed = is_error(function.error_rule, result)
-        ticks = max(now - call.start, 0)
-        around = self._frames.around(self._tid)
-        if around is not None:
-            around.call.nested += ticks
-        number = call.armed.number
-        if self._kind == layout.INSTRUMENT_STATS:
-            if call.is_inherited:
-                return  # the process that made the call counts it
-            recorder.returned(number, ticks, max(ticks - call.nested, 0), is_error=failed)
-            return
-        items = []
-        if call.kept is not None:
-            items = self._capturer.exit(
-                function, call.kept, result, treatment.result, treatment.led
-            )
-        recorder.exit(
-            self._pid,
-            self._tid,
-            number,
-            sp=frame.sp,
-            ticks=now,
-            result=result,
-            errno=self._errno.read() if failed else 0,
-            items=items,
-        )
-
     # ---- the end ----
 
     def stop(self) -> None:
@@ -707,7 +639,7 @@ class Engine:
     def _give_all_back(self) -> None:
         self._slots.give_back()
         self._points.clear()
-        self._frames.clear()
+        self._calls.clear()
 
     def _detach(self) -> None:
         self._stub.detach()
