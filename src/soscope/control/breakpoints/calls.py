@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from soscope.control.breakpoints.capturing import Capturer, Kept
 from soscope.control.breakpoints.images import ErrnoPlace
+from soscope.control.breakpoints.program import ProgramRun
 from soscope.control.breakpoints.watch import Treatment
 from soscope.entry.breakpoint import Frame, OpenFrames
-from soscope.entry.remote.convention import Convention
 from soscope.model.image import ERROR_LONG_NEGATIVE, ERROR_MINUS_ONE, ERROR_NONE, is_error
 from soscope.wire import layout
-from soscope.wire.recorder import Recorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,16 +60,13 @@ class Calls:
         self,
         stub: StoppedThread,
         memory: WordMemory,
-        convention: Convention,
-        recorder: Recorder,
-        kind: int,
-        string_limit: int,
+        run: ProgramRun,
     ) -> None:
-        """`kind` is that of the instrument. `string_limit` is in bytes."""
+        convention = run.traced.convention
         self.errno = ErrnoPlace(stub, memory, convention)
-        self._capturer = Capturer(stub, memory, convention, self.errno, string_limit)
-        self._recorder = recorder
-        self._kind = kind
+        self._capturer = Capturer(stub, memory, convention, self.errno, run.string_limit)
+        self._recorder = run.recorder
+        self._kind = run.wants.kind
         self._frames: OpenFrames[OpenCall] = OpenFrames(*convention.popped)
 
     # ---- breakpoints at return addresses ----

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hook the slots of an emulated program: its images as they come, and their slots."""
+"""Hook the slots of a program: its images as they come, and their slots."""
 
 from __future__ import annotations
 
@@ -7,21 +7,19 @@ import os
 
 from soscope.control.breakpoints import watch
 from soscope.control.breakpoints.images import CalledSlot, ErrnoPlace, ForeignImage
-from soscope.control.breakpoints.watch import Armed, CallWatch, EntryPoints, Treatment, Wanted
-from soscope.control.qemu.program import ForeignProgram
+from soscope.control.breakpoints.program import ProgramRun
+from soscope.control.breakpoints.watch import Armed, CallWatch, EntryPoints, Treatment
 from soscope.entry.breakpoint import Points
 from soscope.errors import FormatError
 from soscope.live.images import linkmaps
 from soscope.model.image import IMAGE_LATE, IMAGE_LOADER, IMAGE_STARTUP, IMAGE_UNREADABLE
 from soscope.wire import layout
-from soscope.wire.recorder import Recorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from soscope.control.breakpoints.images import GuestMemory
-    from soscope.control.native.process import NativeProgram
     from soscope.entry.native.traps import NativeMemory
 
 
@@ -40,9 +38,7 @@ class ImageHooks:
     def __init__(
         self,
         memory: GuestMemory | NativeMemory,
-        program: ForeignProgram | NativeProgram,
-        recorder: Recorder,
-        wants: Wanted,
+        run: ProgramRun,
         points: Points,
         slots: CallWatch,
         errno: ErrnoPlace,
@@ -60,12 +56,12 @@ class ImageHooks:
         """
         self._guarded = guarded
         self._memory = memory
-        self._arch = program.arch
-        self._convention = program.convention
-        self._root = program.root
-        self._program = program.path
-        self._recorder = recorder
-        self._wants = wants
+        self._arch = run.traced.arch
+        self._convention = run.traced.convention
+        self._root = run.traced.root
+        self._program = run.traced.path
+        self._recorder = run.recorder
+        self._wants = run.wants
         self._points = points
         self._errno = errno
         self._say = say

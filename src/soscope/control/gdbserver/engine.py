@@ -7,15 +7,14 @@ its memory.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from soscope.control.breakpoints import watch
 from soscope.control.breakpoints.images import GuestMemory
+from soscope.control.breakpoints.program import Remarks
 from soscope.control.breakpoints.watch import Armed, CallWatch, EntryPoints
 from soscope.control.gdbserver.guard import SIGSEGV, SIGTRAP
-from soscope.control.gdbserver.run import HeldMemory, HeldRun
+from soscope.control.gdbserver.run import HeldMemory
 from soscope.control.qemu.engine import NOT_FURTHER, Engine
-from soscope.entry.breakpoint import Points
+from soscope.control.qemu.program import RemoteRun
 from soscope.entry.remote import packets
 from soscope.entry.remote.packets import RemoteStop, process_of, tid_of
 from soscope.entry.remote.stub import RemoteStub
@@ -31,19 +30,18 @@ _THUMB2 = 3  # the protocol's kind of a breakpoint of four bytes
 WHILE_UNMAPPED = "calls of a child were not seen that was made while images were unmapped"
 
 
-class HeldCompany(Protocol):
+class HeldCompany(Remarks):
     """The owner of all processes of the stub. `lets_go` is set while all are being detached."""
 
-    lets_go: bool
+    lets_go = False
 
     def handle(self, stop: RemoteStop) -> None:
         """Handle a stop of any process."""
-
-    def say(self, remark: str) -> None:
-        """Add a remark on something that was not seen, once."""
+        raise NotImplementedError
 
     def signalled(self, pid: int, tid: int, number: int) -> None:
         """Note a signal that is about to be delivered."""
+        raise NotImplementedError
 
 
 class HeldEngine(Engine):
@@ -59,7 +57,7 @@ class HeldEngine(Engine):
         self,
         stub: RemoteStub,
         memory: GuestMemory,
-        run: HeldRun,
+        run: RemoteRun,
         company: HeldCompany,
         parent: HeldEngine | None = None,
     ) -> None:
@@ -67,7 +65,6 @@ class HeldEngine(Engine):
 
         Raises RemoteError.
         """
-        self.run = run
         self.home = stub.thread
         self.pid = stub.pid
         self._company = company
@@ -76,19 +73,7 @@ class HeldEngine(Engine):
         # made, and the bytes displaced by later ones.
         self._shared: frozenset[int] = frozenset()
         self._displaced: dict[int, bytes] = {}
-        super().__init__(
-            stub,
-            memory,
-            run.held,
-            run.recorder,
-            run.wants,
-            string_limit=run.string_limit,
-            on_signal=company.signalled,
-            dynamic=run.dynamic,
-            brk=run.brk,
-            make_watch=run.make_watch if parent is None else self._watch_of_child,
-            inside=run.inside,
-        )
+        super().__init__(stub, memory, run, company.signalled)
 
     @property
     def keeps_threads(self) -> bool:
@@ -145,20 +130,21 @@ class HeldEngine(Engine):
         child._is_to_outlive_us = self._is_to_outlive_us
         child._interrupted.inherit(self._interrupted, creator, tid_of(thread))
         if self._is_lifted:
-            self._say(WHILE_UNMAPPED)
+            self.say(WHILE_UNMAPPED)
         child._calls.copy_from(self._calls, creator, tid_of(thread))
         return child
 
-    def _watch_of_child(self, points: Points) -> CallWatch:
-        assert self._parent is not None
-        watch = self._parent._slots.forked(self._memory, points)
+    def _make_watch(self) -> CallWatch:
+        if self._parent is None:
+            return super()._make_watch()
+        watch = self._parent._slots.forked(self._memory, self._points)
         if watch is None:
             raise RemoteError(f"engine {self._parent._slots.name} does not follow children")
         return watch
 
-    def _make_entries(self, inside: list[str]) -> EntryPoints:
+    def _make_entries(self) -> EntryPoints:
         if self._parent is None:
-            return super()._make_entries(inside)
+            return super()._make_entries()
         return self._parent._entries.forked(self._points)
 
     def go_on_from(self, before: HeldEngine) -> None:
@@ -282,7 +268,7 @@ class HeldEngine(Engine):
         # A soscope that makes threads enter the stub one by one traces the process, and would take
         # it along when killed.
         self._give_all_back()
-        self._say(NOT_FURTHER)
+        self.say(NOT_FURTHER)
         self._detach()
         return False
 
@@ -307,7 +293,8 @@ class HeldEngine(Engine):
             self._stub.insert(pc, self._convention.breakpoint)
         return stop
 
-    def _say(self, remark: str) -> None:
+    def say(self, remark: str) -> None:
+        """Add a remark for all processes, once."""
         self._company.say(remark)
 
     # ---- the end ----

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import time
 
-from soscope.binfmt.elf.reader import encoding
 from soscope.control.command import ExitStatus
-from soscope.control.gdbserver.engine import HeldEngine
+from soscope.control.gdbserver.engine import HeldCompany, HeldEngine
 from soscope.control.gdbserver.guard import SIGINT, SIGTRAP, Guard
 from soscope.control.gdbserver.run import HeldMemory, HeldProgram, HeldRuns
 from soscope.control.program import Program, SessionEvents
@@ -34,7 +33,7 @@ _ANSWER = 10.0  # seconds
 _MOST_FAILURES = 8  # stops in a row of threads whose registers cannot be read
 
 
-class HeldFamily:
+class HeldFamily(HeldCompany):
     """All processes of the stub. `exit` is the exit status of the first one, None before its end.
 
     `is_over` is set if no more stops will come, and `is_left` if that is because the processes
@@ -57,7 +56,7 @@ class HeldFamily:
         """
         self.exit: ExitStatus | None = None
         self.is_over = self.is_left = False
-        self.lets_go = self.takes_interrupt = False
+        self.takes_interrupt = False
         self.programs = [program]
         self.stub = runs.stub
         self.engines: dict[int, HeldEngine] = {}  # by the number of the process
@@ -67,7 +66,7 @@ class HeldFamily:
         self._guard = guard
         self._events = events
         self._follows = follows
-        self._remarks: list[str] = []
+        self.said = []
         # children in their parents' memory: (the parent's waiting thread, the child's thread)
         self._sharing: dict[int, tuple[str, str]] = {}
         self._failures = 0
@@ -137,14 +136,9 @@ class HeldFamily:
         self.is_left |= engine.is_left
         self.is_over |= engine is self.first and engine.is_left
 
-    def say(self, remark: str) -> None:
-        """Add a remark on something that was not seen, once."""
-        if remark not in self._remarks:
-            self._remarks.append(remark)
-
     def remarks(self) -> list[str]:
         """Return remarks, at the end, on what was not seen."""
-        return [*self._remarks, *self.first.unmatched()]
+        return [*self.said, *self.first.unmatched()]
 
     def signalled(self, pid: int, tid: int, number: int) -> None:
         """Note a signal that is about to be delivered."""
@@ -240,7 +234,7 @@ class HeldFamily:
             end = self._run_to_entry(held)
             if end is not None:
                 return end
-            memory = HeldMemory(stub, encoding(space.bits, space.order))
+            memory = HeldMemory(stub, held.coding)
             run = self._runs.begin(program, held, space, memory)
             engine = HeldEngine(stub, memory, run, self)
             engine.go_on_from(self.first)
@@ -258,7 +252,7 @@ class HeldFamily:
         """Return why the calls of a program are not seen, None if they are."""
         if held.loader is None:
             return status.STATIC
-        first = self.first.run.held.arch
+        first = self.first.run.traced.arch
         if held.arch is not first:
             return f"it is for {held.arch.name}, and the stub's first program for {first.name}"
         return None

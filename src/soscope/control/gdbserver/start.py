@@ -7,13 +7,12 @@ import time
 from contextlib import suppress
 from functools import partial
 
-from soscope.binfmt.elf.reader import encoding
 from soscope.control.breakpoints.images import GuestMemory, base_of
 from soscope.control.command import ExitStatus
 from soscope.control.gdbserver.engine import HeldEngine
 from soscope.control.gdbserver.family import HeldFamily
 from soscope.control.gdbserver.guard import Guard, is_interrupted, without_ours
-from soscope.control.gdbserver.run import HeldMemory, HeldProgram, HeldRuns, code_of_loader
+from soscope.control.gdbserver.run import HeldMemory, HeldProgram, HeldRuns
 from soscope.control.outcome import EngineVerdict
 from soscope.control.program import Program, SessionEvents
 from soscope.control.qemu.memory import RemoteSpace
@@ -108,7 +107,7 @@ class HeldLeaving:
 
     def _orders(self) -> list[bytes]:
         orders = without_ours(programs=self._stub.can.has("QProgramSignals"))
-        size = self._family.first.run.held.convention.breakpoint
+        size = self._family.first.run.traced.convention.breakpoint
         for engine in self._engines():
             orders.append(b"Hg" + engine.home.encode())
             orders += [b"z0,%x,%x" % (addr, size) for addr in engine.points]
@@ -444,12 +443,11 @@ def _memory(stub: RemoteStub, space: RemoteSpace, held: HeldProgram) -> GuestMem
     Through a stub's packets, only the access that the program itself has to its pages is
     possible.
     """
-    coding = encoding(space.bits, space.order)
-    packets = HeldMemory(stub, coding)
+    packets = HeldMemory(stub, held.coding)
     if not stub.can.has("QNonStop"):
         try:
             base = base_of(space.tid, held.path, space.auxv[maps.AT_PHDR] - _headers_at(held))
-            direct = GuestMemory(space.tid, coding, base)
+            direct = GuestMemory(space.tid, held.coding, base)
         except (RemoteError, OSError):
             return packets  # no emulator here, or not readable
         place = space.auxv.get(_AT_RANDOM, 0)
@@ -514,7 +512,6 @@ def _is_new(stub: RemoteStub, space: RemoteSpace, held: HeldProgram) -> bool:
     """Return whether the program is at its loader's first instruction."""
     assert held.loader is not None
     assert held.loader.header is not None
-    entry = code_of_loader(held, held.loader.header.entry, encoding(space.bits, space.order))
-    entry += space.auxv.get(maps.AT_BASE, 0)
+    entry = held.code_of_loader(held.loader.header.entry) + space.auxv.get(maps.AT_BASE, 0)
     mask = ~1 if held.convention.state is not None else -1
     return stub.get(held.convention.pc) == entry & mask

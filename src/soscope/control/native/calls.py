@@ -13,10 +13,6 @@ from soscope.entry.native.threads import NativeTask, NativeThreads
 from soscope.entry.native.traps import NativeMemory, Trap, Traps
 from soscope.entry.remote.convention import Convention
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from soscope.entry.native.machine import NativeMachine
-
 
 class NativeCalls(Calls):
     """The calls of one process. `unseen` counts those whose return has no breakpoint.
@@ -32,21 +28,18 @@ class NativeCalls(Calls):
         threads: NativeThreads,
         memory: NativeMemory,
         traps: Traps,
-        machine: NativeMachine,
         run: NativeRun,
         lifted: set[int],
         *,
         follows: bool,
     ) -> None:
-        super().__init__(
-            threads, memory, machine.convention, run.recorder, run.wants.kind, run.string_limit
-        )
+        super().__init__(threads, memory, run)
         self.unseen = 0
         self._follows = follows
         self._threads = threads
         self._traps = traps
         self._lifted = lifted
-        self._sp = machine.sp
+        self._sp = run.native.machine.sp
 
     def called(self, tid: int, task: NativeTask, armed: Armed, return_addr: int) -> None:
         """Record a call that is about to be made by the thread whose registers were read."""

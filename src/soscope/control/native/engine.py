@@ -71,7 +71,6 @@ class NativeEngine:
             self._threads,
             memory,
             self._traps,
-            machine,
             run,
             self.lifted,
             follows=company.follows,
@@ -119,9 +118,7 @@ class NativeEngine:
         self._dynamic, self._brk = dynamic, brk
         hooks = self._hooks = self.calls.hooks = NativeHooks(
             self._memory,
-            run.native,
-            run.recorder,
-            run.wants,
+            run,
             _points(),
             self._sites if run.sees_slots else NoSlots(),
             self.calls.errno,
@@ -735,7 +732,7 @@ class NativeFamily:
     def remarks(self) -> list[str]:
         """Return remarks, at the end, on what was not seen."""
         unclaimed = [UNCLAIMED.format(self._unclaimed)] if self._unclaimed else []
-        return [*self._company.remarks, *unclaimed, *self._first.unmatched()]
+        return [*self._company.said, *unclaimed, *self._first.unmatched()]
 
 
 def _reason(error: SoscopeError | OSError) -> str:

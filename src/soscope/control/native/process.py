@@ -7,41 +7,44 @@ import errno
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.reader import Encoding, encoding
+from soscope.binfmt.elf.reader import encoding
 from soscope.binfmt.source import BufferSource
-from soscope.control.breakpoints.watch import Wanted
+from soscope.control.breakpoints.program import (
+    BRK_NAME,
+    ProgramRun,
+    Remarks,
+    TracedProgram,
+    dynamic_of,
+)
 from soscope.control.program import Program, SessionEvents
+from soscope.control.settings import ENTRIES, Hooks, SessionSettings
 from soscope.entry.native.isa import machine_of
 from soscope.entry.native.threads import NativeTask
 from soscope.entry.native.traps import NativeMemory
-from soscope.entry.remote.convention import Convention
 from soscope.errors import AttachError, FormatError, NoSuchProcess
 from soscope.linker.paths import Root
 from soscope.live.images import linkmaps
 from soscope.model.arch import Arch
 from soscope.proc import maps, rights, status
-from soscope.wire.recorder import Recorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.entry.native.machine import NativeMachine
+    from collections.abc import Callable
 
 
 # The program that a native process runs, and why breakpoints cannot see its calls, if so.
 
 STATIC = "it is statically linked: there are no slots"
 
-_AT_PHNUM = 5
 _SIGTRAP = 1 << 4
 _SHADOW_STACK = "shstk"
-_BRK_NAME = "_dl_debug_state"
 _BRK = 2  # index in `struct r_debug` of the loader's function
 
 
-class NativeProgram:
-    """The program of process `pid`: its `path`, `arch` and calling convention."""
+class NativeProgram(TracedProgram):
+    """The program of process `pid`."""
 
-    __slots__ = ("arch", "coding", "convention", "machine", "path", "pid", "root")
+    __slots__ = ("machine", "pid")
 
     def __init__(self, pid: int, *, is_ours: bool = False) -> None:
         """Examine the process. `is_ours` is set if this process traces it already.
@@ -64,10 +67,10 @@ class NativeProgram:
         features = facts.get("x86_Thread_features", "")
         if _SHADOW_STACK in features.split():
             raise refusal(pid, "it has a shadow stack, on which calls cannot be put from outside")
-        self.arch: Arch = arch
-        self.machine: NativeMachine = machine
-        self.convention: Convention = machine.convention
-        self.coding: Encoding = encoding(arch.bits, arch.order)
+        self.arch = arch
+        self.machine = machine
+        self.convention = machine.convention
+        self.coding = encoding(arch.bits, arch.order)
 
     def open_memory(self) -> NativeMemory:
         """Open its memory for reading and writing. Raises NoSuchProcess, NotPermitted."""
@@ -106,11 +109,11 @@ class NativeProgram:
         dynamic = self._dynamic(memory, vector)
         try:
             loader = ElfImage.from_memory(memory, vector.get(maps.AT_BASE, 0))
-            brk = loader.symbols.addr(_BRK_NAME)
+            brk = loader.symbols.addr(BRK_NAME)
         except FormatError as error:
             raise refusal(self.pid, f"its loader cannot be read: {error.message}") from error
         if brk is None:
-            raise refusal(self.pid, f"its loader is of an unknown kind: it has no {_BRK_NAME}")
+            raise refusal(self.pid, f"its loader is of an unknown kind: it has no {BRK_NAME}")
         return dynamic, brk, loader
 
     def _vector(self) -> dict[int, int]:
@@ -118,13 +121,13 @@ class NativeProgram:
             return maps.parse_auxv(file.read(1 << 14), bits=self.arch.bits)
 
     def _dynamic(self, memory: NativeMemory, vector: dict[int, int]) -> int:
-        phdr, count = vector.get(maps.AT_PHDR, 0), vector.get(_AT_PHNUM, 0)
+        phdr, count = vector.get(maps.AT_PHDR, 0), vector.get(maps.AT_PHNUM, 0)
         try:
             segments = linkmaps.program_segments(memory, self.coding, phdr, count)
         except FormatError as error:
             raise self._unreadable(error) from error
         header = next((s.vaddr for s in segments if s.type == c.PT_PHDR), None)
-        dynamic = next((s.vaddr for s in segments if s.type == c.PT_DYNAMIC), None)
+        dynamic = dynamic_of(segments)
         if dynamic is None or not any(s.type == c.PT_INTERP for s in segments):
             raise refusal(self.pid, STATIC)
         return dynamic + (0 if header is None else phdr - header)
@@ -158,43 +161,25 @@ def _arch_of(pid: int, path: str) -> Arch:
 # Data shared by processes that are traced together, and by processes of one program.
 
 
-class NativeRun:
-    """One executed program, with its control block. Forked children run it, too.
+class NativeRun(ProgramRun):
+    """One executed program, which runs in `processes` processes.
 
-    `processes` is the number of processes that run it. `inside` are names of functions whose
-    calls are seen at their first instruction. If `sees_slots` is False, no other calls are seen.
-    `string_limit` is in bytes.
+    If `sees_slots` is False, only calls of the functions `inside` are seen.
     """
 
-    __slots__ = (
-        "inside",
-        "native",
-        "processes",
-        "program",
-        "recorder",
-        "sees_slots",
-        "string_limit",
-        "wants",
-    )
+    __slots__ = ("native", "processes", "sees_slots")
 
     def __init__(
         self,
         native: NativeProgram,
         program: Program,
-        recorder: Recorder,
-        wants: Wanted,
-        *,
-        string_limit: int,
-        inside: list[str],
-        sees_slots: bool,
+        hooks: Hooks,
+        settings: SessionSettings,
+        make_room: Callable[[], object],
     ) -> None:
+        super().__init__(program, native, hooks, settings, make_room)
         self.native = native
-        self.program = program
-        self.recorder = recorder
-        self.wants = wants
-        self.string_limit = string_limit
-        self.inside = inside
-        self.sees_slots = sees_slots
+        self.sees_slots = settings.engine != ENTRIES
         self.processes = 1
 
     def leave(self) -> None:
@@ -206,23 +191,18 @@ class NativeRun:
             block.close()
 
 
-class Company:
+class Company(Remarks):
     """All processes of one tracer. `tasks` are their threads, by number.
 
-    `follows` is set if children are traced, too. `remarks` tell what was not seen. `events` gets
-    processes and signals. `is_leaving` is set while all processes are being detached.
+    `follows` is set if children are traced, too. `events` gets processes and signals.
+    `is_leaving` is set while all processes are being detached.
     """
 
-    __slots__ = ("events", "follows", "is_leaving", "remarks", "tasks")
+    __slots__ = ("events", "follows", "is_leaving", "said", "tasks")
 
     def __init__(self, events: SessionEvents, *, follows: bool) -> None:
         self.events = events
         self.follows = follows
         self.is_leaving = False
-        self.remarks: list[str] = []
+        self.said = []
         self.tasks: dict[int, NativeTask] = {}
-
-    def say(self, remark: str) -> None:
-        """Add a remark on something that was not seen, once."""
-        if remark not in self.remarks:
-            self.remarks.append(remark)

@@ -12,7 +12,6 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.control import helper
 from soscope.control import launch as children
 from soscope.control.attach import Visited
-from soscope.control.breakpoints.watch import Wanted
 from soscope.control.command import Command, ExitStatus, launch_error
 from soscope.control.helper import Following, Packets
 from soscope.control.native.engine import NativeEngine, NativeFamily
@@ -38,10 +37,8 @@ from soscope.errors import AttachError, FormatError, LaunchError, UsageError
 from soscope.model.arch import Arch, arch_here
 from soscope.proc import status
 from soscope.proc.status import signal
-from soscope.recording.clock import Sampler
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
-from soscope.wire.recorder import Recorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -175,17 +172,10 @@ class NativeTracer:
             block.stood_still = family.stood_ns
 
     def _run_of(self, native: NativeProgram, program: Program) -> NativeRun:
-        hooks, block = self._hooks, program.block
+        block = program.block
         assert block is not None
-        recorder = Recorder(block, Sampler().ticks, lambda: self._wait_for_room(block))
         return NativeRun(
-            native,
-            program,
-            recorder,
-            Wanted(hooks, native.convention, native.arch, native.coding),
-            string_limit=hooks.string_limit,
-            inside=self._settings.inside,
-            sees_slots=self._settings.engine != ENTRIES,
+            native, program, self._hooks, self._settings, lambda: self._wait_for_room(block)
         )
 
     def _new_run(self, native: NativeProgram, program: Program) -> NativeRun:

@@ -20,9 +20,10 @@ from soscope.control.breakpoints import layouts, values, watch
 from soscope.control.breakpoints.calls import Calls, OpenCall
 from soscope.control.breakpoints.hooking import ImageHooks
 from soscope.control.breakpoints.images import GuestMemory, InterruptedPoints
-from soscope.control.breakpoints.watch import Armed, CallWatch, EntryPoints, Treatment, Wanted
+from soscope.control.breakpoints.program import Remarks
+from soscope.control.breakpoints.watch import Armed, CallWatch, EntryPoints, Treatment
 from soscope.control.outcome import EngineVerdict
-from soscope.control.qemu.program import ForeignProgram
+from soscope.control.qemu.program import RemoteRun
 from soscope.entry.breakpoint import Frame, Points
 from soscope.entry.remote import packets
 from soscope.entry.remote.convention import Convention
@@ -30,7 +31,6 @@ from soscope.entry.remote.packets import RemoteStop
 from soscope.entry.remote.qemu import Turnstile
 from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import RemoteError
-from soscope.wire.recorder import Recorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -210,14 +210,11 @@ class RemoteCalls(Calls):
         self,
         stub: RemoteStub,
         memory: GuestMemory,
-        convention: Convention,
-        recorder: Recorder,
-        kind: int,
-        string_limit: int,
+        run: RemoteRun,
         points: Points,
         slots: CallWatch,
     ) -> None:
-        super().__init__(stub, memory, convention, recorder, kind, string_limit)
+        super().__init__(stub, memory, run)
         self._points = points
         self._slots = slots
 
@@ -257,8 +254,8 @@ class RemoteCalls(Calls):
         self._frames.clear()
 
 
-class Engine:
-    """One program under its emulator. `remarks` tell what was not seen.
+class Engine(Remarks):
+    """One program under its emulator.
 
     `is_over` is set if no more stops will come. Then `has_ended` is set if the program has ended,
     and `is_left` if it was detached.
@@ -268,62 +265,50 @@ class Engine:
         self,
         stub: RemoteStub,
         memory: GuestMemory,
-        program: ForeignProgram,
-        recorder: Recorder,
-        wants: Wanted,
-        *,
-        string_limit: int,
+        run: RemoteRun,
         on_signal: Callable[[int, int, int], object],
-        dynamic: int,
-        brk: int,
-        make_watch: Callable[[Points], CallWatch],
-        inside: list[str],
     ) -> None:
         """Prepare the engine, while the program is at its loader's first instruction.
 
-        `on_signal(pid, tid, signal)` gets its signals. `dynamic` is the address of its dynamic
-        section, and `brk` of the function that the loader calls when images have come or gone.
-        `make_watch` returns the watch that notices calls. `inside` are functions that are noticed
-        at their first instruction. Raises RemoteError.
+        `on_signal(pid, tid, signal)` gets its signals. Raises RemoteError.
         """
-        convention = program.convention
-        self.remarks: list[str] = []
+        self.said = []
         self.is_over = self.has_ended = self.is_left = False
+        self.run = run
         self._stub = stub
         self._memory = memory
-        self._convention = convention
-        self._recorder = recorder
+        self._convention = run.traced.convention
+        self._recorder = run.recorder
         self._on_signal = on_signal
         self._late = LateStops()
         self._points = Points(self._insert_point, self._remove_point)
-        self._slots = make_watch(self._points)
-        self._calls = RemoteCalls(
-            stub, memory, convention, recorder, wants.kind, string_limit, self._points, self._slots
-        )
-        self._entries = entries = self._make_entries(inside)
+        self._slots = self._make_watch()
+        self._calls = RemoteCalls(stub, memory, run, self._points, self._slots)
+        self._entries = self._make_entries()
         self._hooks = ImageHooks(
             memory,
-            program,
-            recorder,
-            wants,
+            run,
             self._points,
             self._slots,
             self._calls.errno,
-            entries,
-            self._say,
-            dynamic=dynamic,
-            brk=brk,
+            self._entries,
+            self.say,
+            dynamic=run.dynamic,
+            brk=run.brk,
             guarded=self._guarded,
         )
-        self._delay = part(program.arch, "delay")
+        self._delay = part(run.traced.arch, "delay")
         self._pid = memory.pid
         self._tid = 0
         self._interrupted = InterruptedPoints()
         self._faults = OwnFaults(self._slots, self._points, self._hooks, memory)
         self.turnstile: Turnstile | None = None  # set before a second thread begins
 
-    def _make_entries(self, inside: list[str]) -> EntryPoints:
-        return EntryPoints(inside, self._convention, self._points)
+    def _make_watch(self) -> CallWatch:
+        return self.run.make_watch(self._points)
+
+    def _make_entries(self) -> EntryPoints:
+        return EntryPoints(self.run.inside, self._convention, self._points)
 
     def _insert_point(self, addr: int) -> None:
         self._stub.insert(addr, self._convention.breakpoint)
@@ -376,7 +361,7 @@ class Engine:
             self._faults.ended(is_killed=stop.kind == packets.KILLED)
             if not self._hooks.has_started:
                 self.is_left = True
-                self._say(NEVER)
+                self.say(NEVER)
             return
         if self.turnstile is not None:
             self._points.has_stopped()
@@ -555,7 +540,7 @@ class Engine:
             if not closes_socket(self._stub, self._memory, self._convention, sp):
                 return False
             self._give_all_back()
-            self._say(CLOSES)
+            self.say(CLOSES)
             self._detach()
             return True
         if name in watch.THREADS or (
@@ -566,7 +551,7 @@ class Engine:
             return False  # the turnstile reports each new process
         self._slots.give_back()
         if name != "syscall":  # syscall() seldom makes a process
-            self._say(IN_CHILDREN)
+            self.say(IN_CHILDREN)
         return_addr = self._return_addr(sp)
         if return_addr:
             self._calls.enter(self._tid, return_addr, sp, OpenCall(-1, None, 0, None))
@@ -574,7 +559,7 @@ class Engine:
 
     def _at_child(self, pid: int) -> None:
         """Restore the slots of a new process, because no stub reports its calls."""
-        self._say(IN_CHILDREN)
+        self.say(IN_CHILDREN)
         memory = self._memory
         try:
             child = GuestMemory(pid, memory.coding, memory.base)
@@ -593,7 +578,7 @@ class Engine:
             self.turnstile = Turnstile(self._memory.pid, self._tid, self._at_child)
         except OSError as error:
             self._give_all_back()
-            self._say(f"{NOT_FURTHER} ({(error.strerror or '').lower()})")
+            self.say(f"{NOT_FURTHER} ({(error.strerror or '').lower()})")
             self._detach()
             return False
         self._stub.turns = self.turnstile
@@ -624,7 +609,7 @@ class Engine:
     def executed(self) -> None:
         """Note that the process has executed another program, which no stub reports."""
         self.is_left = True
-        self._say(EXECUTED)
+        self.say(EXECUTED)
 
     def _leave(self, stop: RemoteStop, why: str) -> None:
         """Detach from the program, at a stop of an unexpected thread."""
@@ -633,7 +618,7 @@ class Engine:
         if armed is not None:
             self._slots.send(armed, pc)
         self._give_all_back()
-        self._say(why)
+        self.say(why)
         self._detach()
 
     def _give_all_back(self) -> None:
@@ -644,7 +629,3 @@ class Engine:
     def _detach(self) -> None:
         self._stub.detach()
         self.is_over = self.is_left = True
-
-    def _say(self, remark: str) -> None:
-        if remark not in self.remarks:
-            self.remarks.append(remark)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the file, the emulator and the sysroot of a command for another machine."""
+"""Programs of other machines: file, loader and sysroot of each, its emulator, and one run of it."""
 
 from __future__ import annotations
 
@@ -7,26 +7,37 @@ import os
 import shutil
 
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.reader import ElfReader
+from soscope.binfmt.elf.reader import ElfReader, Segment
+from soscope.binfmt.elf.sections import relative_words
 from soscope.binfmt.source import BufferSource
-from soscope.entry.remote.convention import Convention
+from soscope.control.breakpoints.program import BRK_NAME, ProgramRun, TracedProgram, dynamic_of
+from soscope.control.breakpoints.watch import CallWatch
+from soscope.control.program import Program
+from soscope.control.settings import Hooks, SessionSettings
+from soscope.entry.breakpoint import Points
 from soscope.entry.remote.isa import convention_of
 from soscope.entry.remote.qemu import emulator_of
-from soscope.errors import FormatError, LaunchError
+from soscope.errors import FormatError, LaunchError, RemoteError
 from soscope.linker.machine import is_native, kind_of, machine_of
 from soscope.linker.paths import Root
 from soscope.model.arch import Arch, arch_here
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _FOLDERS = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin")
 
 
-class ForeignProgram:
-    """One program. `path` is its file here, `elf` its image, `sysroot` the root of its system.
+class ForeignProgram(TracedProgram):
+    """One program. `elf` is its image, `sysroot` the root of its system.
 
     `loader` is the file of its loader, None if it is statically linked.
     """
 
-    __slots__ = ("arch", "convention", "elf", "emulator", "loader", "path", "root", "sysroot")
+    __slots__ = ("elf", "emulator", "loader", "sysroot")
+
+    loader: ElfImage | None
 
     def __init__(
         self, command: list[str], cwd: str | None, sysroot: str | None, qemu: str | None
@@ -49,15 +60,14 @@ class ForeignProgram:
                 f"cannot trace '{command[0]}': calls of programs for {name} are not understood",
                 slug="unknown-machine",
             )
-        self.arch: Arch = arch
-        self.convention: Convention = convention
+        self.arch = arch
+        self.convention = convention
+        self.coding = self.elf.encoding
         self.emulator = emulator_of(arch, qemu)
         interpreter = self.elf.interpreter
         self.sysroot = _sysroot(self.elf, arch, command[0], sysroot, interpreter)
         self.root = Root(self.sysroot)
-        self.loader: ElfImage | None = None
-        if interpreter is not None:
-            self.loader = self._loader(interpreter)
+        self.loader = None if interpreter is None else self._loader(interpreter)
 
     def _loader(self, interpreter: str) -> ElfImage:
         path = self.root.host(interpreter)
@@ -76,6 +86,52 @@ class ForeignProgram:
                 slug="sysroot",
             )
         return loader
+
+    def code_of_loader(self, vaddr: int) -> int:
+        """Return the address of a loader function's code, through its descriptor if it has one."""
+        loader = self.loader
+        assert loader is not None
+        if not self.convention.descriptor:
+            return vaddr
+        word = self.coding.word
+        told = relative_words(loader).get(vaddr)
+        return told or int(word.unpack(loader.read(vaddr, word.size, ".opd"))[0])
+
+
+class RemoteRun(ProgramRun):
+    """One executed program behind a stub, from its first instruction on.
+
+    `dynamic` is the address of its dynamic section, and `brk` of the function that its loader
+    calls when images have come or gone. `make_watch` makes the watch that notices its calls.
+    """
+
+    __slots__ = ("brk", "dynamic", "make_watch")
+
+    make_watch: Callable[[Points], CallWatch]
+
+    def __init__(
+        self,
+        program: Program,
+        traced: ForeignProgram,
+        hooks: Hooks,
+        settings: SessionSettings,
+        make_room: Callable[[], object],
+        *,
+        segments: list[Segment],
+        bias: int,
+        base: int,
+    ) -> None:
+        """`segments` and `bias` are those of the program, and `base` is its loader's bias.
+
+        Raises RemoteError for an unknown loader.
+        """
+        assert traced.loader is not None
+        brk = traced.loader.symbols.addr(BRK_NAME)
+        if brk is None:
+            raise RemoteError(f"the program's loader is of an unknown kind: it has no {BRK_NAME}")
+        super().__init__(program, traced, hooks, settings, make_room)
+        self.dynamic = (dynamic_of(segments) or 0) + bias
+        self.brk = traced.code_of_loader(brk) + base
 
 
 def is_foreign(path: str, cwd: str | None) -> bool:

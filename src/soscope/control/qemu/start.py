@@ -8,17 +8,17 @@ import time
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.sections import relative_words
+from soscope.binfmt.elf.reader import Segment
 from soscope.binfmt.isa import part
 from soscope.control import launch as children
 from soscope.control.breakpoints.images import GuestMemory, base_of
 from soscope.control.breakpoints.values import UpperHalves
-from soscope.control.breakpoints.watch import CallWatch, NoSlots, Sender, Wanted
+from soscope.control.breakpoints.watch import CallWatch, NoSlots, Sender
 from soscope.control.command import Command, ExitStatus, launch_error
 from soscope.control.outcome import EngineVerdict
 from soscope.control.program import Program, SessionEvents
 from soscope.control.qemu.engine import Engine
-from soscope.control.qemu.program import ForeignProgram
+from soscope.control.qemu.program import ForeignProgram, RemoteRun
 from soscope.control.qemu.sites import DetouredSlots, SiteWatch
 from soscope.control.qemu.watches import CheckedWatch, PltWatch, PoisonedSlots
 from soscope.control.settings import (
@@ -46,9 +46,7 @@ from soscope.live.images.linkmaps import program_segments
 from soscope.model.arch import Arch
 from soscope.proc import maps, status
 from soscope.proc.status import signal
-from soscope.recording.clock import Sampler
 from soscope.wire import layout
-from soscope.wire.recorder import Recorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -328,7 +326,7 @@ class RemoteTarget(Target):
     def remarks(self) -> list[str]:
         """Return remarks on what its engine has not seen."""
         engine = self.engine
-        return [] if engine is None else [*engine.remarks, *engine.unmatched()]
+        return [] if engine is None else [*engine.said, *engine.unmatched()]
 
     def verdict(self) -> EngineVerdict | None:
         """Return whether two engines agree, None if there were not to be two."""
@@ -421,7 +419,6 @@ class RemoteTarget(Target):
 # The steps are: fork, exec of the emulator, connect to its stub, run the program to its loader's
 # first instruction, allocate memory for soscope in it, and let it run.
 
-_AT_PHNUM = 5
 _NO_CHILDREN = (
     "-f: not for programs of another architecture: their emulator's stub tells of one process"
 )
@@ -468,17 +465,24 @@ def start_foreign(
                 stub.detach()
                 target.is_uncompared = settings.check
                 return target
-            recorder = Recorder(program.block, Sampler().ticks, make_room)
-            _begin(
-                target,
-                stub,
+            memory, segments, bias, base = _places(target, stub, foreign)
+            run = RemoteRun(
+                program,
                 foreign,
-                recorder,
                 hooks,
-                events,
-                choice,
-                settings.inside,
+                settings,
+                make_room,
+                segments=segments,
+                bias=bias,
+                base=base,
             )
+            run.make_watch = WatchMaker(choice, stub, memory, foreign, base)
+
+            def on_signal(_: int, tid: int, number: int) -> None:
+                events.on_signal(target.pid, tid, number, time.time_ns())
+
+            target.engine = Engine(stub, memory, run, on_signal)
+            target.engine.go()
         except BaseException:
             target.kill()
             target.forget_group()
@@ -530,24 +534,19 @@ def _forked(
     return target
 
 
-def _begin(
-    target: RemoteTarget,
-    stub: RemoteStub,
-    foreign: ForeignProgram,
-    recorder: Recorder,
-    hooks: Hooks,
-    events: SessionEvents,
-    choice: EngineChoice,
-    inside: list[str],
-) -> None:
-    """Prepare everything while the program is at its loader's first instruction, and start it."""
-    loader, coding = foreign.loader, foreign.elf.encoding
-    assert loader is not None
+def _places(
+    target: RemoteTarget, stub: RemoteStub, foreign: ForeignProgram
+) -> tuple[GuestMemory, list[Segment], int, int]:
+    """Return the memory of a program at its loader's first instruction, and what is where in it.
+
+    That are its segments, its load bias and that of its loader. Raises RemoteError.
+    """
+    coding = foreign.coding
     told = stub.object("auxv")
     if told is None:
         raise RemoteError("the stub does not say where the program is (auxv)")
     vector = maps.parse_auxv(told, bits=coding.bits, order=coding.order)
-    phdr, count = vector.get(maps.AT_PHDR, 0), vector.get(_AT_PHNUM, 0)
+    phdr, count = vector.get(maps.AT_PHDR, 0), vector.get(maps.AT_PHNUM, 0)
     bias = phdr - foreign.elf.header.phoff - _first_load(foreign) if foreign.elf.header else 0
     base = base_of(target.pid, foreign.path, bias + _first_load(foreign))
     memory = target.memory = GuestMemory(target.pid, coding, base)
@@ -557,34 +556,8 @@ def _begin(
         segments = program_segments(memory, coding, phdr, count)
     except FormatError as error:
         raise RemoteError(f"the program's headers cannot be read: {error.message}") from error
-    dynamic = next((each.vaddr for each in segments if each.type == c.PT_DYNAMIC), 0) + bias
-    at = vector.get(maps.AT_BASE, 0)
-    brk = loader.symbols.addr("_dl_debug_state")
-    if brk is None:
-        raise RemoteError("the program's loader is of an unknown kind: it has no _dl_debug_state")
-    if foreign.convention.descriptor:
-        word = coding.word
-        brk = relative_words(loader).get(brk) or word.unpack(loader.read(brk, word.size, ".opd"))[0]
-    engine = Engine(
-        stub,
-        memory,
-        foreign,
-        recorder,
-        Wanted(hooks, foreign.convention, foreign.arch, coding),
-        string_limit=hooks.string_limit,
-        on_signal=lambda _, tid, number: events.on_signal(target.pid, tid, number, _now()),
-        dynamic=dynamic,
-        brk=brk + at,
-        make_watch=WatchMaker(choice, stub, memory, foreign, at),
-        inside=inside,
-    )
-    target.engine = engine
-    engine.go()
+    return memory, segments, bias, vector.get(maps.AT_BASE, 0)
 
 
 def _first_load(foreign: ForeignProgram) -> int:
     return next((s.vaddr - s.offset for s in foreign.elf.segments if s.type == c.PT_LOAD), 0)
-
-
-def _now() -> int:
-    return time.time_ns()

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that are traced by breakpoints: what every engine knows of one, and what it records."""
+
+from __future__ import annotations
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.reader import Encoding, Segment
+from soscope.control.breakpoints.watch import Wanted
+from soscope.control.program import Program
+from soscope.control.settings import Hooks, SessionSettings
+from soscope.entry.remote.convention import Convention
+from soscope.linker.paths import Root
+from soscope.model.arch import Arch
+from soscope.recording.clock import Sampler
+from soscope.wire.recorder import Recorder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+BRK_NAME = "_dl_debug_state"  # the function of glibc's loader that `r_brk` leads to (rtld.c)
+
+
+class TracedProgram:
+    """One program. `path` is its file here, and `root` the root of its system.
+
+    `coding` has its words, and `convention` is how its functions are called.
+    """
+
+    __slots__ = ("arch", "coding", "convention", "path", "root")
+
+    path: str
+    root: Root
+    arch: Arch
+    coding: Encoding
+    convention: Convention
+
+
+class ProgramRun:
+    """One executed program, with its control block, which forked children share.
+
+    `program` is the session's record of it, and `traced` has its file. `recorder` writes its
+    calls, and `wants` decides which. `inside` are names of functions whose calls are seen at their
+    first instruction. `string_limit` is in bytes.
+    """
+
+    __slots__ = ("inside", "program", "recorder", "string_limit", "traced", "wants")
+
+    def __init__(
+        self,
+        program: Program,
+        traced: TracedProgram,
+        hooks: Hooks,
+        settings: SessionSettings,
+        make_room: Callable[[], object],
+    ) -> None:
+        """Begin to record. `program` must have its block. `make_room` empties a full ring."""
+        assert program.block is not None
+        self.program = program
+        self.traced = traced
+        self.recorder = Recorder(program.block, Sampler().ticks, make_room)
+        self.wants = Wanted(hooks, traced.convention, traced.arch, traced.coding)
+        self.string_limit = hooks.string_limit
+        self.inside = settings.inside
+
+
+class Remarks:
+    """Keeps remarks on what was not seen (`said`), each once."""
+
+    said: list[str]
+
+    def say(self, remark: str) -> None:
+        """Add a remark on something that was not seen, once."""
+        if remark not in self.said:
+            self.said.append(remark)
+
+
+def dynamic_of(segments: list[Segment]) -> int | None:
+    """Return the link-time address of the dynamic section, None if there is none."""
+    return next((each.vaddr for each in segments if each.type == c.PT_DYNAMIC), None)
