@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from typing import TypeVar
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import Encoding
@@ -335,6 +336,48 @@ class CallWatch:
         return False
 
 
+class ChangedSlots(CallWatch):
+    """A watch that changes slots in `_memory`. `is_given_back` is set while none is changed.
+
+    Subclasses have `give_back_in`.
+    """
+
+    is_given_back = False
+    _memory: GuestMemory
+
+    def give_back(self) -> None:
+        """Restore all slots to what they would be without soscope. May be called twice."""
+        if not self.is_given_back:
+            self.is_given_back = True
+            self.give_back_in(self._memory)
+
+    def clean_copy(self) -> None:
+        """Restore the slots in a copy of the program. The program itself keeps its hooks."""
+        if not self.is_given_back:
+            self.give_back_in(self._memory)
+
+    def take_again(self) -> None:
+        """Undo `give_back`. The present values of the slots are kept as their values."""
+        if self.is_given_back:
+            self.is_given_back = False
+            self._take_all()
+
+    def _take_all(self) -> None:
+        """Change all slots again."""
+        raise NotImplementedError
+
+
+_A = TypeVar("_A", bound=Armed)
+
+
+def without(image: ForeignImage, by_addr: dict[int, _A]) -> list[tuple[int, _A]]:
+    """Remove what belongs to an unloaded image, and return it with its addresses."""
+    gone = [(addr, armed) for addr, armed in by_addr.items() if armed.image is image]
+    for addr, _ in gone:
+        del by_addr[addr]
+    return gone
+
+
 class NoSlots(CallWatch):
     """Notices no calls through slots, if only functions' entry points are requested."""
 
@@ -400,6 +443,9 @@ class EntryPoint(Armed):
     runs_on = True
 
 
+_E = TypeVar("_E", bound="EntryPoints")
+
+
 class EntryPoints:
     """The functions of one program that match `words`, each SYMBOL or SYMBOL@IMAGE, with globs."""
 
@@ -458,18 +504,27 @@ class EntryPoints:
         """Put a breakpoint at the first instruction of a function."""
         armed = self._at[slot.addr] = EntryPoint(slot, image, call)
         armed.number = number
-        self._points.want(slot.addr)
+        self._put(armed)
+
+    def _put(self, armed: EntryPoint) -> None:
+        self._points.want(armed.slot.addr)
+
+    def _take(self, addr: int) -> None:
+        self._points.leave(addr)
 
     def forked(self, points: Points) -> EntryPoints:
-        """Return a copy for a forked process, with its breakpoints.
+        """Return a copy for a forked process, with its breakpoints."""
+        return self._copied_to(EntryPoints([], self._convention, points))
 
-        Both processes share the list of words that have matched nothing.
+    def _copied_to(self, child: _E) -> _E:
+        """Give the functions of this process to a child's object, and return that.
+
+        Both processes share the lists of what was not seen.
         """
-        copied = EntryPoints([], self._convention, points)
-        copied._words = self._words
-        copied._at = dict(self._at)
-        copied.go_on_from(self)
-        return copied
+        child._words = self._words
+        child._at = dict(self._at)
+        child.go_on_from(self)
+        return child
 
     def go_on_from(self, before: EntryPoints) -> None:
         """Share with `before` the list of words that have matched nothing."""
@@ -491,7 +546,5 @@ class EntryPoints:
 
     def forget(self, image: ForeignImage) -> None:
         """Drop the functions of an image that was unloaded."""
-        for addr, armed in list(self._at.items()):
-            if armed.image is image:
-                del self._at[addr]
-                self._points.leave(addr)
+        for addr, _ in without(image, self._at):
+            self._take(addr)

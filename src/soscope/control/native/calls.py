@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from soscope.control.breakpoints.calls import Calls, OpenCall
-from soscope.control.breakpoints.images import CalledSlot, ForeignImage
 from soscope.control.breakpoints.watch import Armed, EntryPoint, EntryPoints, Treatment
 from soscope.control.native.images import NativeHooks
 from soscope.control.native.process import NativeRun
@@ -106,11 +105,7 @@ class NativeEntries(EntryPoints):
 
     def copy_for(self, traps: Traps, threads: NativeThreads) -> NativeEntries:
         """Return a copy for a forked process, whose traps are `traps`."""
-        words = [word for word, _, _ in self._words]
-        copied = NativeEntries(words, self._convention, self._points, traps, threads)
-        copied.go_on_from(self)
-        copied._at = dict(self._at)
-        return copied
+        return self._copied_to(NativeEntries([], self._convention, self._points, traps, threads))
 
     def go_on_from(self, before: EntryPoints) -> None:
         """Share with `before` the lists of what was not seen and why, for all processes."""
@@ -118,21 +113,15 @@ class NativeEntries(EntryPoints):
         assert isinstance(before, NativeEntries)
         self.left = before.left
 
-    def watch(self, slot: CalledSlot, image: ForeignImage, call: object, number: int) -> None:
-        """Put a breakpoint at the first instruction of a function."""
-        armed = self._at[slot.addr] = EntryPoint(slot, image, call)
-        armed.number = number
+    def _put(self, armed: EntryPoint) -> None:
+        slot = armed.slot
         if self._traps.put_entry(slot.addr, armed, busy_copies(self._threads)) is None:
             self.left.append(slot.symbol)
+
+    def _take(self, addr: int) -> None:
+        self._traps.take_entry(addr)
 
     def remarks(self) -> list[str]:
         """Return which words matched no function, and which functions could not be seen."""
         what = "what it begins with must stay in place, so its calls were not seen"
         return super().remarks() + [f"-x {symbol}: {what}" for symbol in self.left]
-
-    def forget(self, image: ForeignImage) -> None:
-        """Drop the functions of an image that was unloaded."""
-        for addr, armed in list(self._at.items()):
-            if armed.image is image:
-                del self._at[addr]
-                self._traps.take_entry(addr)

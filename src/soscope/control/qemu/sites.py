@@ -9,7 +9,7 @@ from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.stubs import sites
 from soscope.binfmt.stubs.sites import StubSite
 from soscope.control.breakpoints.images import CalledSlot, ForeignImage, GuestMemory
-from soscope.control.breakpoints.watch import Armed, CallWatch, Sender
+from soscope.control.breakpoints.watch import Armed, CallWatch, ChangedSlots, Sender, without
 from soscope.control.settings import SITES, SLOT
 from soscope.entry.breakpoint import Points
 from soscope.entry.remote.convention import Convention
@@ -154,10 +154,8 @@ class SiteWatch(CallWatch):
         """Drop the call sites of an image that was unloaded."""
         self._sites.pop(image, None)
         self._unclear.pop(image, None)
-        for addr, armed in list(self._armed.items()):
-            if armed.image is image:
-                del self._armed[addr]
-                self._first.pop(addr, None)
+        for addr, _ in without(image, self._armed):
+            self._first.pop(addr, None)
         for addr, (_, _, of) in list(self._at.items()):
             if of is image:
                 del self._at[addr]
@@ -237,7 +235,7 @@ class _Detours:
         self.numbers: list[tuple[int, int, int]] = []
 
 
-class DetouredSlots(CallWatch):
+class DetouredSlots(ChangedSlots):
     """All slots of one program that lead to soscope's code."""
 
     __slots__ = (
@@ -246,7 +244,6 @@ class DetouredSlots(CallWatch):
         "_code",
         "_free",
         "_images",
-        "_is_given_back",
         "_memory",
         "_next",
         "_shapes",
@@ -286,7 +283,6 @@ class DetouredSlots(CallWatch):
         self._free: list[int] = []
         self._armed: dict[int, Armed] = {}  # address of the cell -> slot
         self._images: dict[ForeignImage, _Detours] = {}
-        self._is_given_back = False
         points.want(place + shapes.STOP)
 
     def _cell(self, number: int) -> int:
@@ -378,12 +374,6 @@ class DetouredSlots(CallWatch):
 
     # ---- memory without soscope ----
 
-    def give_back(self) -> None:
-        """Restore all slots to what they would be without soscope. May be called twice."""
-        if not self._is_given_back:
-            self._is_given_back = True
-            self.give_back_in(self._memory)
-
     def give_back_in(self, memory: GuestMemory) -> None:
         """Restore a copy of the program's memory to what it would be without soscope."""
         for detours in self._images.values():
@@ -393,17 +383,7 @@ class DetouredSlots(CallWatch):
                 if memory.word(addr) == leads:
                     memory.write_word(addr, memory.word(cell))
 
-    def clean_copy(self) -> None:
-        """Restore the slots in a copy of the program."""
-        if not self._is_given_back:
-            self.give_back()
-            self._is_given_back = False  # the program itself keeps its hooks
-
-    def take_again(self) -> None:
-        """Undo `give_back`. The present values of the slots become the values of the cells."""
-        if not self._is_given_back:
-            return
-        self._is_given_back = False
+    def _take_all(self) -> None:
         memory = self._memory
         for detours in self._images.values():
             for addr, (cell, _) in detours.slots.items():

@@ -6,7 +6,7 @@ from __future__ import annotations
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.isa import part
 from soscope.control.breakpoints.images import CalledSlot, ForeignImage, GuestMemory
-from soscope.control.breakpoints.watch import Armed, CallWatch, Sender
+from soscope.control.breakpoints.watch import Armed, CallWatch, ChangedSlots, Sender, without
 from soscope.control.outcome import EngineVerdict
 from soscope.control.qemu.sites import SiteWatch
 from soscope.control.settings import POISON, SLOT
@@ -196,14 +196,13 @@ class PltSlot(Armed):
         self.target = 0
 
 
-class PltWatch(CallWatch):
+class PltWatch(ChangedSlots):
     """The slots of one program that lead to their PLT entries."""
 
     __slots__ = (
         "_entries",
         "_followed",
         "_images",
-        "_is_given_back",
         "_memory",
         "_part",
         "_points",
@@ -228,7 +227,6 @@ class PltWatch(CallWatch):
         # PLT entries by slot (link-time addresses), and the end of the resolver (0 if not known)
         self._images: dict[ForeignImage, tuple[dict[int, int], int]] = {}
         self._unbound: set[PltSlot] = set()  # called slots that are not bound yet
-        self._is_given_back = False
         self._steps = steps
         self._followed: PltSlot | None = None
         self._taken = [0, 0, 0]  # bound while stepping, steps, bound unseen
@@ -338,20 +336,12 @@ class PltWatch(CallWatch):
 
     def forget(self, image: ForeignImage) -> None:
         """Drop the slots of an image that was unloaded."""
-        for entry, armed in list(self._entries.items()):
-            if armed.image is image:
-                del self._entries[entry]
-                self._unbound.discard(armed)
-                self._points.leave(entry)
+        for entry, armed in without(image, self._entries):
+            self._unbound.discard(armed)
+            self._points.leave(entry)
         _, end = self._images.pop(image, ({}, 0))
         if end:
             self._points.leave(end)
-
-    def give_back(self) -> None:
-        """Restore all slots to what they would be without soscope."""
-        if not self._is_given_back:
-            self._is_given_back = True
-            self.give_back_in(self._memory)
 
     def give_back_in(self, memory: GuestMemory) -> None:
         """Restore a copy of the program's memory to what it would be without soscope."""
@@ -360,18 +350,9 @@ class PltWatch(CallWatch):
             if armed.target and memory.word(place) == armed.entry:
                 memory.write_word(place, armed.target)
 
-    def clean_copy(self) -> None:
-        """Restore the slots in a copy of the program."""
-        if not self._is_given_back:
-            self.give_back()
-            self._is_given_back = False  # the program itself keeps its hooks
-
-    def take_again(self) -> None:
-        """Undo `give_back`. The present values of the slots become the values of the cells."""
-        if self._is_given_back:
-            self._is_given_back = False
-            for armed in self._entries.values():
-                self._take(armed)
+    def _take_all(self) -> None:
+        for armed in self._entries.values():
+            self._take(armed)
 
 
 # The engine `poison`: each slot leads to an unmapped address of its own.
@@ -414,7 +395,7 @@ class Poisoned(Armed):
         return copied
 
 
-class PoisonedSlots(CallWatch):
+class PoisonedSlots(ChangedSlots):
     """All slots of one program that lead to unmapped addresses."""
 
     __slots__ = (
@@ -428,7 +409,6 @@ class PoisonedSlots(CallWatch):
         "_points",
         "_send",
         "armed",
-        "is_given_back",
     )
 
     name = POISON
@@ -461,7 +441,6 @@ class PoisonedSlots(CallWatch):
         self._next = _FIRST
         self._free: list[int] = []
         self.armed: dict[int, Poisoned] = {}  # unmapped address -> slot
-        self.is_given_back = False
 
     @staticmethod
     def is_possible(memory: GuestMemory) -> bool:
@@ -529,13 +508,6 @@ class PoisonedSlots(CallWatch):
     def _target(self, armed: Poisoned) -> int:
         return self._memory.word(armed.cell) if armed.cell else armed.before
 
-    def give_back(self) -> None:
-        """Restore all slots to what they would be without soscope. May be called twice."""
-        if self.is_given_back:
-            return
-        self.is_given_back = True
-        self.give_back_in(self._memory)
-
     def give_back_in(self, memory: GuestMemory) -> None:
         """Restore a copy of the program's memory to what it would be without soscope."""
         for armed in self.armed.values():
@@ -548,12 +520,6 @@ class PoisonedSlots(CallWatch):
                         word = memory.word(armed.cell + offset)
                         memory.write_word(armed.slot.addr + offset, word)
                 memory.write_word(armed.slot.addr, self._target(armed))
-
-    def clean_copy(self) -> None:
-        """Restore the slots in a copy of the program."""
-        if not self.is_given_back:
-            self.give_back()
-            self.is_given_back = False  # the program itself keeps its hooks
 
     def forked(self, memory: GuestMemory, points: Points) -> PoisonedSlots:
         """Return a copy for a forked process."""
@@ -571,20 +537,13 @@ class PoisonedSlots(CallWatch):
         copied.is_given_back = self.is_given_back
         return copied
 
-    def take_again(self) -> None:
-        """Undo `give_back`. The present values of the slots become the values of the cells."""
-        if self.is_given_back:
-            self.is_given_back = False
-            for armed in self.armed.values():
-                self._take(armed)
+    def _take_all(self) -> None:
+        for armed in self.armed.values():
+            self._take(armed)
 
     def forget(self, image: ForeignImage) -> None:
         """Drop the slots of an image that was unloaded."""
-        for poison, armed in list(self.armed.items()):
-            if armed.image is image:
-                del self.armed[poison]
-                self._free.append(poison)
-        for addr, entry in list(self._entries.items()):
-            if entry.image is image and self._points is not None:
-                del self._entries[addr]
+        self._free += [poison for poison, _ in without(image, self.armed)]
+        for addr, _ in without(image, self._entries):
+            if self._points is not None:
                 self._points.leave(addr)
