@@ -60,11 +60,10 @@ class HeldMemory(GuestMemory):
             return self._stub.read(offset, size) if offset >= 0 else b""
         return self._pieces.read(offset, size)
 
-    def write_word(self, addr: int, value: int) -> bool:
-        """Set a word of the program. Return whether that succeeded."""
+    def write(self, addr: int, data: bytes) -> bool:
+        """Write some bytes. Return whether that succeeded."""
         self._seen = -1
-        mask = (1 << self.coding.bits) - 1
-        return self._stub.write(addr, self.coding.word.pack(value & mask))
+        return self._stub.write(addr, data)
 
     def is_free(self, start: int, end: int) -> bool:
         """Return whether nothing can be read at the program's addresses [start, end)."""
