@@ -411,6 +411,28 @@ def _without_ptrace(program: Program, child: Child, error: OSError, *, may_prelo
     return BARE
 
 
+def fork_bare(
+    command: Command, program: Program, signals: Signals, *, dies_with_us: bool = False
+) -> Child:
+    """Fork a process that executes a command without an agent. Raises LaunchError."""
+    try:
+        child = fork(command, (), signals, lambda entries: entries, dies_with_us=dies_with_us)
+    except OSError as error:
+        raise _cannot_start(error) from error
+    program.pid = child.pid
+    return child
+
+
+def go_bare(child: Child, target: Target, name: str) -> None:
+    """Let a process from `fork_bare` execute the command `name`. Raises LaunchError."""
+    child.go(BARE)
+    target.watch_group()
+    failure = child.exec_error()
+    if failure is not None:
+        os.waitpid(child.pid, 0)
+        raise launch_error(name, failure)
+
+
 def _cannot_start(error: OSError) -> LaunchError:
     reason = (error.strerror or "").lower()
     return LaunchError(f"cannot start a process: {reason}", errno=error.errno)

@@ -10,10 +10,10 @@ import time
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.control import helper
-from soscope.control import launch as children
 from soscope.control.attach import Visited
-from soscope.control.command import Command, ExitStatus, launch_error
+from soscope.control.command import Command, ExitStatus
 from soscope.control.helper import Following, Packets
+from soscope.control.launch import fork_bare, go_bare
 from soscope.control.native.engine import NativeEngine, NativeFamily
 from soscope.control.native.process import STATIC, Company, NativeProgram, NativeRun, refusal
 from soscope.control.program import Program, SessionEvents
@@ -638,12 +638,7 @@ def _started(
     events: SessionEvents,
     make_block: MakeBlock,
 ) -> NativeTarget:
-    try:
-        child = children.fork(command, (), signals, lambda entries: entries)
-    except OSError as error:
-        reason = (error.strerror or "").lower()
-        raise LaunchError(f"cannot start a process: {reason}", errno=error.errno) from error
-    program.pid = child.pid
+    child = fork_bare(command, program, signals)
     agents = AgentSource(None, make_block)
     tracer = Tracer(child.pid, program, agents, events, follow=False, stay=False)
     target = NativeTarget(tracer, agents, signals, follow=False)
@@ -655,12 +650,7 @@ def _started(
 
             following = _StartedFollowing(program, events, live)
             target.follow_by(following, children=settings.follow)
-        child.go(children.BARE)
-        target.watch_group()
-        failure = child.exec_error()
-        if failure is not None:
-            os.waitpid(child.pid, 0)
-            raise launch_error(settings.command[0], failure)
+        go_bare(child, target, settings.command[0])
         program.path = status.program_path(child.pid) or program.path
         program.time_ns = time.time_ns()
         tracer.start_untraced()

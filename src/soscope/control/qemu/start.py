@@ -10,11 +10,11 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.reader import Segment
 from soscope.binfmt.isa import part
-from soscope.control import launch as children
 from soscope.control.breakpoints.images import GuestMemory, base_of
 from soscope.control.breakpoints.values import UpperHalves
 from soscope.control.breakpoints.watch import CallWatch, NoSlots, Sender
-from soscope.control.command import Command, ExitStatus, launch_error
+from soscope.control.command import Command, ExitStatus
+from soscope.control.launch import fork_bare, go_bare
 from soscope.control.outcome import EngineVerdict
 from soscope.control.program import Program, SessionEvents
 from soscope.control.qemu.engine import Engine
@@ -41,7 +41,7 @@ from soscope.entry.remote import packets
 from soscope.entry.remote.convention import Convention
 from soscope.entry.remote.qemu import PIECE, Socket
 from soscope.entry.remote.stub import RemoteStub
-from soscope.errors import FormatError, LaunchError, RemoteError, UsageError
+from soscope.errors import FormatError, RemoteError, UsageError
 from soscope.live.images.linkmaps import program_segments
 from soscope.model.arch import Arch
 from soscope.proc import maps, status
@@ -513,21 +513,11 @@ def _forked(
     name: str,
 ) -> RemoteTarget:
     """Fork a process that executes the emulator. Raises LaunchError."""
-    try:
-        child = children.fork(command, (), signals, lambda entries: entries, dies_with_us=True)
-    except OSError as error:
-        reason = (error.strerror or "").lower()
-        raise LaunchError(f"cannot start a process: {reason}", errno=error.errno) from error
-    program.pid = child.pid
+    child = fork_bare(command, program, signals, dies_with_us=True)
     tracer = Tracer(child.pid, program, agents, events, follow=False, stay=False)
     target = RemoteTarget(tracer, agents, signals)
     try:
-        child.go(children.BARE)
-        target.watch_group()
-        failure = child.exec_error()
-        if failure is not None:
-            target.reap()
-            raise launch_error(name, failure)
+        go_bare(child, target, name)
         tracer.start_untraced()
     finally:
         child.close()
