@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import time
+
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import Encoding, Segment
 from soscope.control.breakpoints.watch import Wanted
-from soscope.control.program import Program
+from soscope.control.command import ExitStatus
+from soscope.control.program import Program, SessionEvents
 from soscope.control.settings import Hooks, SessionSettings
 from soscope.entry.remote.convention import Convention
 from soscope.linker.paths import Root
@@ -65,15 +68,38 @@ class ProgramRun:
         self.inside = settings.inside
 
 
-class Remarks:
-    """Keeps remarks on what was not seen (`said`), each once."""
+class Company:
+    """All processes that one part of soscope traces together.
 
-    said: list[str]
+    `events` gets their comings, ends and signals. `follows` is set if children are traced, too.
+    `is_leaving` is set while all processes are being detached. `said` are remarks on what was not
+    seen.
+    """
+
+    __slots__ = ("events", "follows", "is_leaving", "said")
+
+    def __init__(self, events: SessionEvents, *, follows: bool) -> None:
+        self.events = events
+        self.follows = follows
+        self.is_leaving = False
+        self.said: list[str] = []
 
     def say(self, remark: str) -> None:
         """Add a remark on something that was not seen, once."""
         if remark not in self.said:
             self.said.append(remark)
+
+    def signalled(self, pid: int, tid: int, number: int) -> None:
+        """Report a signal that is about to be delivered."""
+        self.events.on_signal(pid, tid, number, time.time_ns())
+
+    def forked(self, pid: int, parent: int, run: ProgramRun) -> None:
+        """Report a child `pid`, which goes on with the program of `run`."""
+        self.events.on_process("fork", pid, parent, run.program, time.time_ns())
+
+    def ended(self, pid: int, how: ExitStatus) -> None:
+        """Report the end of a process."""
+        self.events.on_exit(pid, how.status, how.signal, time.time_ns())
 
 
 def dynamic_of(segments: list[Segment]) -> int | None:

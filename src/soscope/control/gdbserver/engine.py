@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from soscope.control.breakpoints import watch
 from soscope.control.breakpoints.images import GuestMemory
-from soscope.control.breakpoints.program import Remarks
+from soscope.control.breakpoints.program import Company
 from soscope.control.breakpoints.watch import Armed, CallWatch, EntryPoints
 from soscope.control.gdbserver.guard import SIGSEGV, SIGTRAP
 from soscope.control.gdbserver.run import HeldMemory
@@ -30,17 +30,11 @@ _THUMB2 = 3  # the protocol's kind of a breakpoint of four bytes
 WHILE_UNMAPPED = "calls of a child were not seen that was made while images were unmapped"
 
 
-class HeldCompany(Remarks):
-    """The owner of all processes of the stub. `lets_go` is set while all are being detached."""
-
-    lets_go = False
+class HeldCompany(Company):
+    """The owner of all processes of the stub."""
 
     def handle(self, stop: RemoteStop) -> None:
         """Handle a stop of any process."""
-        raise NotImplementedError
-
-    def signalled(self, pid: int, tid: int, number: int) -> None:
-        """Note a signal that is about to be delivered."""
         raise NotImplementedError
 
 
@@ -50,6 +44,7 @@ class HeldEngine(Engine):
     `home` is a thread of that process, by the stub's name.
     """
 
+    _company: HeldCompany
     _is_lifted = False  # while the loader unmaps images
     _is_to_outlive_us = False
 
@@ -67,13 +62,12 @@ class HeldEngine(Engine):
         """
         self.home = stub.thread
         self.pid = stub.pid
-        self._company = company
         self._parent = parent
         # While a child shares the memory: the breakpoints that the stub knew when the child was
         # made, and the bytes displaced by later ones.
         self._shared: frozenset[int] = frozenset()
         self._displaced: dict[int, bytes] = {}
-        super().__init__(stub, memory, run, company.signalled)
+        super().__init__(stub, memory, run, company)
 
     @property
     def keeps_threads(self) -> bool:
@@ -130,7 +124,7 @@ class HeldEngine(Engine):
         child._is_to_outlive_us = self._is_to_outlive_us
         child._interrupted.inherit(self._interrupted, creator, tid_of(thread))
         if self._is_lifted:
-            self.say(WHILE_UNMAPPED)
+            self._company.say(WHILE_UNMAPPED)
         child._calls.copy_from(self._calls, creator, tid_of(thread))
         return child
 
@@ -268,12 +262,12 @@ class HeldEngine(Engine):
         # A soscope that makes threads enter the stub one by one traces the process, and would take
         # it along when killed.
         self._give_all_back()
-        self.say(NOT_FURTHER)
+        self._company.say(NOT_FURTHER)
         self._detach()
         return False
 
     def _called(self, armed: Armed, pc: int) -> None:
-        if not self._company.lets_go:
+        if not self._company.is_leaving:
             super()._called(armed, pc)
         elif self._slots.send(armed, pc):  # each further stop is a chance to detach
             self._stub.resume()
@@ -292,10 +286,6 @@ class HeldEngine(Engine):
             self._stub.choose(self.home)
             self._stub.insert(pc, self._convention.breakpoint)
         return stop
-
-    def say(self, remark: str) -> None:
-        """Add a remark for all processes, once."""
-        self._company.say(remark)
 
     # ---- the end ----
 

@@ -55,6 +55,7 @@ class HeldFamily(HeldCompany):
         `guard` detaches all processes if soscope is killed.
         """
         self.exit: ExitStatus | None = None
+        super().__init__(events, follows=follows)
         self.is_over = self.is_left = False
         self.takes_interrupt = False
         self.programs = [program]
@@ -64,9 +65,6 @@ class HeldFamily(HeldCompany):
         self.first_pid = 0
         self._runs = runs
         self._guard = guard
-        self._events = events
-        self._follows = follows
-        self.said = []
         # children in their parents' memory: (the parent's waiting thread, the child's thread)
         self._sharing: dict[int, tuple[str, str]] = {}
         self._failures = 0
@@ -109,7 +107,7 @@ class HeldFamily(HeldCompany):
         elif "vfork" in facts:
             self._vforked(engine, stop, facts["vfork"])
         elif "vforkdone" in facts:
-            if not self._follows:
+            if not self.follows:
                 engine.put_down()
             self.stub.resume()
         elif self.takes_interrupt and stop.number == SIGINT:
@@ -128,7 +126,7 @@ class HeldFamily(HeldCompany):
         except RemoteError:
             # A thread that was killed at its stop answers nothing. Its end is reported when it
             # goes on.
-            if self.stub.is_over or not self._follows or self._failures == _MOST_FAILURES:
+            if self.stub.is_over or not self.follows or self._failures == _MOST_FAILURES:
                 raise
             self._failures += 1
             self.stub.forget_registers()
@@ -138,11 +136,7 @@ class HeldFamily(HeldCompany):
 
     def remarks(self) -> list[str]:
         """Return remarks, at the end, on what was not seen."""
-        return [*self.said, *self.first.unmatched()]
-
-    def signalled(self, pid: int, tid: int, number: int) -> None:
-        """Note a signal that is about to be delivered."""
-        self._events.on_signal(pid, tid, number, time.time_ns())
+        return self.first.remarks()
 
     # ---- new processes ----
 
@@ -150,9 +144,9 @@ class HeldFamily(HeldCompany):
         stub, pid = self.stub, process_of(child)
         self._tell_guard(stop, pid)
         stub.choose(child)
-        if self._follows:
+        if self.follows:
             self.engines[pid] = engine.forked(child, stop.tid)
-            self._tell_fork(engine, stop, pid)
+            self.forked(pid, process_of(stop.thread), engine.run)
         else:
             self.say(IN_CHILDREN)
             engine.clean_copy()
@@ -163,12 +157,12 @@ class HeldFamily(HeldCompany):
     def _vforked(self, engine: HeldEngine, stop: RemoteStop, child: str) -> None:
         stub, pid = self.stub, process_of(child)
         self._tell_guard(stop, pid)
-        if self._follows:
+        if self.follows:
             engine.share(child, stop.thread)
             self.engines[pid] = engine
             self._sharing[pid] = stop.thread, child
             stub.waiting.add(stop.thread)
-            self._tell_fork(engine, stop, pid)
+            self.forked(pid, process_of(stop.thread), engine.run)
         else:
             self.say(BESIDE_CHILDREN)
             engine.lift_for(child)
@@ -180,10 +174,6 @@ class HeldFamily(HeldCompany):
         if self._guard is not None:
             self._guard.forked(process_of(stop.thread), pid)
 
-    def _tell_fork(self, engine: HeldEngine, stop: RemoteStop, pid: int) -> None:
-        parent = process_of(stop.thread)
-        self._events.on_process("fork", pid, parent, engine.run.program, time.time_ns())
-
     def _release(self, pid: int) -> None:
         self.stub.release(pid)
         if self._guard is not None:
@@ -194,7 +184,7 @@ class HeldFamily(HeldCompany):
     def _executed(self, engine: HeldEngine, stop: RemoteStop) -> None:
         """Begin to see the calls of a program that a process has just executed."""
         stub = self.stub
-        if not self._follows:
+        if not self.follows:
             self.say(EXECUTED)
             stub.detach()
             self.is_over = self.is_left = True
@@ -206,7 +196,7 @@ class HeldFamily(HeldCompany):
         program = Program(len(self.programs), pid, "", time.time_ns())
         self.programs.append(program)
         end = self._begin(program)
-        self._events.on_process("exec", pid, None, program, program.time_ns)
+        self.events.on_process("exec", pid, None, program, program.time_ns)
         if end is not None:
             self._ended(end)
             return
@@ -285,7 +275,7 @@ class HeldFamily(HeldCompany):
 
     def _ended(self, stop: RemoteStop) -> None:
         pid = self.first_pid
-        if self._follows:
+        if self.follows:
             pid = int(stop.facts.get("process", "0"), 16)
         if stop.kind == packets.EXITED:
             how = ExitStatus(stop.number, None)
@@ -294,9 +284,7 @@ class HeldFamily(HeldCompany):
         engine = self.engines.pop(pid, None)
         if engine is not None:
             self._part(engine, pid)
-            self._events.on_exit(
-                pid or self.programs[0].pid, how.status, how.signal, time.time_ns()
-            )
+            self.ended(pid or self.programs[0].pid, how)
         if pid == self.first_pid:
             self.exit = how
             if not self.first.has_started:

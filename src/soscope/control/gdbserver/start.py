@@ -60,7 +60,7 @@ class HeldLeaving:
     def let_go(self) -> None:
         """Undo all changes and let all processes go on. Raises RemoteError if the stub is gone."""
         family = self._family
-        family.lets_go = True
+        family.is_leaving = True
         end = time.monotonic() + _NATURAL
         while not family.is_over:
             stop = self._stub.wait(max(end - time.monotonic(), 0.0))

@@ -19,7 +19,7 @@ from soscope.control.breakpoints.watch import EntryPoint, NoSlots
 from soscope.control.command import ExitStatus
 from soscope.control.native.calls import NativeCalls, NativeEntries
 from soscope.control.native.images import NativeHooks, NativeSite, NativeSites
-from soscope.control.native.process import STATIC, Company, NativeProgram, NativeRun
+from soscope.control.native.process import STATIC, NativeCompany, NativeProgram, NativeRun
 from soscope.control.program import Program
 from soscope.entry import ptrace
 from soscope.entry.breakpoint import Points
@@ -56,7 +56,11 @@ class NativeEngine:
     """
 
     def __init__(
-        self, memory: NativeMemory, run: NativeRun, company: Company, traps: Traps | None = None
+        self,
+        memory: NativeMemory,
+        run: NativeRun,
+        company: NativeCompany,
+        traps: Traps | None = None,
     ) -> None:
         """Prepare the engine. `traps` are those that a child of a traced process has already."""
         self.pid = memory.pid
@@ -273,7 +277,7 @@ class NativeEngine:
         """Resume a thread with a signal. Raises ProcessLookupError."""
         self._out_of_copy(tid)
         if self._company.follows or not task.is_child:
-            self._company.events.on_signal(task.pid, tid, number, time.time_ns())
+            self._company.signalled(task.pid, tid, number)
         self.resume(tid, number)
 
     def _out_of_copy(self, tid: int) -> None:
@@ -387,7 +391,7 @@ class NativeFamily:
     `is_over` is set if no thread is traced any more.
     """
 
-    def __init__(self, first: NativeEngine, company: Company, make_run: MakeRun) -> None:
+    def __init__(self, first: NativeEngine, company: NativeCompany, make_run: MakeRun) -> None:
         """Begin with the process of `first`. `make_run` makes the run of an executed program."""
         self.executed: str | None = None
         self.is_over = False
@@ -586,7 +590,7 @@ class NativeFamily:
         if not company.follows:
             company.say(IN_CHILDREN)
         parent = engine.pid if creator is None else creator.pid
-        company.events.on_process("fork", pid, parent, engine.run.program, time.time_ns())
+        company.forked(pid, parent, engine.run)
         is_followed = company.follows and not company.is_leaving and creator is not None
         try:
             memory = NativeMemory(pid, engine.run.native.coding)
@@ -715,8 +719,7 @@ class NativeFamily:
         self._tasks.pop(tid, None)
         engine.forget(tid)
         if tid == task.pid and (self._company.follows or not task.is_child):
-            how = ExitStatus.of_wait(wait_status)
-            self._company.events.on_exit(tid, how.status, how.signal, time.time_ns())
+            self._company.ended(tid, ExitStatus.of_wait(wait_status))
         self._leave_unused(engine)
 
     def _leave_unused(self, engine: NativeEngine) -> None:

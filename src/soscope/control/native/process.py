@@ -11,8 +11,8 @@ from soscope.binfmt.elf.reader import encoding
 from soscope.binfmt.source import BufferSource
 from soscope.control.breakpoints.program import (
     BRK_NAME,
+    Company,
     ProgramRun,
-    Remarks,
     TracedProgram,
     dynamic_of,
 )
@@ -191,18 +191,11 @@ class NativeRun(ProgramRun):
             block.close()
 
 
-class Company(Remarks):
-    """All processes of one tracer. `tasks` are their threads, by number.
+class NativeCompany(Company):
+    """All processes of one tracer. `tasks` are their threads, by number."""
 
-    `follows` is set if children are traced, too. `events` gets processes and signals.
-    `is_leaving` is set while all processes are being detached.
-    """
-
-    __slots__ = ("events", "follows", "is_leaving", "said", "tasks")
+    __slots__ = ("tasks",)
 
     def __init__(self, events: SessionEvents, *, follows: bool) -> None:
-        self.events = events
-        self.follows = follows
-        self.is_leaving = False
-        self.said = []
+        super().__init__(events, follows=follows)
         self.tasks: dict[int, NativeTask] = {}

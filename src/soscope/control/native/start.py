@@ -15,7 +15,7 @@ from soscope.control.command import Command, ExitStatus
 from soscope.control.helper import Following, Packets
 from soscope.control.launch import fork_bare, go_bare
 from soscope.control.native.engine import NativeEngine, NativeFamily
-from soscope.control.native.process import STATIC, Company, NativeProgram, NativeRun, refusal
+from soscope.control.native.process import STATIC, NativeCompany, NativeProgram, NativeRun, refusal
 from soscope.control.program import Program, SessionEvents
 from soscope.control.settings import (
     ENTRIES,
@@ -134,7 +134,7 @@ class NativeTracer:
 
     def run(self) -> None:
         """Trace the process until soscope sends STOP or has ended, or the process has ended."""
-        company = Company(self._packets, follows=self._settings.follow)
+        company = NativeCompany(self._packets, follows=self._settings.follow)
         if company.follows:
             _take_descriptors()
         engine = NativeEngine(self._memory, self._run_of(self._native, self._program), company)

@@ -20,7 +20,7 @@ from soscope.control.breakpoints import layouts, values, watch
 from soscope.control.breakpoints.calls import Calls, OpenCall
 from soscope.control.breakpoints.hooking import ImageHooks
 from soscope.control.breakpoints.images import GuestMemory, InterruptedPoints
-from soscope.control.breakpoints.program import Remarks
+from soscope.control.breakpoints.program import Company
 from soscope.control.breakpoints.watch import Armed, CallWatch, EntryPoints, Treatment
 from soscope.control.outcome import EngineVerdict
 from soscope.control.qemu.program import RemoteRun
@@ -254,7 +254,7 @@ class RemoteCalls(Calls):
         self._frames.clear()
 
 
-class Engine(Remarks):
+class Engine:
     """One program under its emulator.
 
     `is_over` is set if no more stops will come. Then `has_ended` is set if the program has ended,
@@ -266,20 +266,19 @@ class Engine(Remarks):
         stub: RemoteStub,
         memory: GuestMemory,
         run: RemoteRun,
-        on_signal: Callable[[int, int, int], object],
+        company: Company,
     ) -> None:
         """Prepare the engine, while the program is at its loader's first instruction.
 
-        `on_signal(pid, tid, signal)` gets its signals. Raises RemoteError.
+        Raises RemoteError.
         """
-        self.said = []
         self.is_over = self.has_ended = self.is_left = False
         self.run = run
         self._stub = stub
         self._memory = memory
         self._convention = run.traced.convention
         self._recorder = run.recorder
-        self._on_signal = on_signal
+        self._company = company
         self._late = LateStops()
         self._points = Points(self._insert_point, self._remove_point)
         self._slots = self._make_watch()
@@ -292,7 +291,7 @@ class Engine(Remarks):
             self._slots,
             self._calls.errno,
             self._entries,
-            self.say,
+            company.say,
             dynamic=run.dynamic,
             brk=run.brk,
             guarded=self._guarded,
@@ -361,7 +360,7 @@ class Engine(Remarks):
             self._faults.ended(is_killed=stop.kind == packets.KILLED)
             if not self._hooks.has_started:
                 self.is_left = True
-                self.say(NEVER)
+                self._company.say(NEVER)
             return
         if self.turnstile is not None:
             self._points.has_stopped()
@@ -384,7 +383,7 @@ class Engine(Remarks):
         else:
             if stop.number == _SIGSEGV:
                 self._faults.begin(pc)
-            self._on_signal(self._pid, self._tid, packets.linux_signal(stop.number))
+            self._company.signalled(self._pid, self._tid, packets.linux_signal(stop.number))
             self._stub.resume(stop.number)
 
     def _forget_ended(self, turnstile: Turnstile) -> None:
@@ -540,7 +539,7 @@ class Engine(Remarks):
             if not closes_socket(self._stub, self._memory, self._convention, sp):
                 return False
             self._give_all_back()
-            self.say(CLOSES)
+            self._company.say(CLOSES)
             self._detach()
             return True
         if name in watch.THREADS or (
@@ -551,7 +550,7 @@ class Engine(Remarks):
             return False  # the turnstile reports each new process
         self._slots.give_back()
         if name != "syscall":  # syscall() seldom makes a process
-            self.say(IN_CHILDREN)
+            self._company.say(IN_CHILDREN)
         return_addr = self._return_addr(sp)
         if return_addr:
             self._calls.enter(self._tid, return_addr, sp, OpenCall(-1, None, 0, None))
@@ -559,7 +558,7 @@ class Engine(Remarks):
 
     def _at_child(self, pid: int) -> None:
         """Restore the slots of a new process, because no stub reports its calls."""
-        self.say(IN_CHILDREN)
+        self._company.say(IN_CHILDREN)
         memory = self._memory
         try:
             child = GuestMemory(pid, memory.coding, memory.base)
@@ -578,7 +577,7 @@ class Engine(Remarks):
             self.turnstile = Turnstile(self._memory.pid, self._tid, self._at_child)
         except OSError as error:
             self._give_all_back()
-            self.say(f"{NOT_FURTHER} ({(error.strerror or '').lower()})")
+            self._company.say(f"{NOT_FURTHER} ({(error.strerror or '').lower()})")
             self._detach()
             return False
         self._stub.turns = self.turnstile
@@ -602,6 +601,10 @@ class Engine(Remarks):
         told = [IN_HANDLERS] if self._faults.any_survived else []
         return [*told, *self._entries.remarks(), *self._slots.remarks()]
 
+    def remarks(self) -> list[str]:
+        """Return remarks, at the end, on what was not seen of this process and of its company."""
+        return [*self._company.said, *self.unmatched()]
+
     def verdict(self) -> EngineVerdict | None:
         """Return whether two engines agree, or None if there is only one."""
         return self._slots.verdict()
@@ -609,7 +612,7 @@ class Engine(Remarks):
     def executed(self) -> None:
         """Note that the process has executed another program, which no stub reports."""
         self.is_left = True
-        self.say(EXECUTED)
+        self._company.say(EXECUTED)
 
     def _leave(self, stop: RemoteStop, why: str) -> None:
         """Detach from the program, at a stop of an unexpected thread."""
@@ -618,7 +621,7 @@ class Engine(Remarks):
         if armed is not None:
             self._slots.send(armed, pc)
         self._give_all_back()
-        self.say(why)
+        self._company.say(why)
         self._detach()
 
     def _give_all_back(self) -> None:

@@ -11,6 +11,7 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.reader import Segment
 from soscope.binfmt.isa import part
 from soscope.control.breakpoints.images import GuestMemory, base_of
+from soscope.control.breakpoints.program import Company
 from soscope.control.breakpoints.values import UpperHalves
 from soscope.control.breakpoints.watch import CallWatch, NoSlots, Sender
 from soscope.control.command import Command, ExitStatus
@@ -325,8 +326,7 @@ class RemoteTarget(Target):
 
     def remarks(self) -> list[str]:
         """Return remarks on what its engine has not seen."""
-        engine = self.engine
-        return [] if engine is None else [*engine.said, *engine.unmatched()]
+        return [] if self.engine is None else self.engine.remarks()
 
     def verdict(self) -> EngineVerdict | None:
         """Return whether two engines agree, None if there were not to be two."""
@@ -477,11 +477,7 @@ def start_foreign(
                 base=base,
             )
             run.make_watch = WatchMaker(choice, stub, memory, foreign, base)
-
-            def on_signal(_: int, tid: int, number: int) -> None:
-                events.on_signal(target.pid, tid, number, time.time_ns())
-
-            target.engine = Engine(stub, memory, run, on_signal)
+            target.engine = Engine(stub, memory, run, Company(events, follows=False))
             target.engine.go()
         except BaseException:
             target.kill()
