@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from soscope.binfmt.elf.reader import Encoding, encoding
+from soscope.binfmt.elf.reader import Encoding
 from soscope.control.breakpoints.images import GuestMemory
 from soscope.control.program import Program
 from soscope.control.qemu.memory import RemoteSpace, compare, read_image
@@ -13,7 +13,6 @@ from soscope.control.qemu.program import ForeignProgram, RemoteRun
 from soscope.control.qemu.start import EngineChoice, WatchMaker
 from soscope.control.settings import Hooks, SessionSettings
 from soscope.control.tracer import MakeBlock
-from soscope.entry.remote.isa import convention_of
 from soscope.entry.remote.stub import RemoteStub, StubMemory
 from soscope.errors import RemoteError
 from soscope.linker.paths import Root
@@ -83,22 +82,11 @@ class HeldProgram(ForeignProgram):
         self.sysroot = space.files.sysroot or "/"
         self.root = Root(self.sysroot)
         self.path = _here(space.files.program or "", self.root)
-        self.elf = read_image(self.path)
-        compare(self.elf, self.path, space.headers(), space.bits, space.order)
-        header = self.elf.header
-        arch = None if header is None else header.arch
-        convention = None if arch is None else convention_of(arch)
-        if arch is None or convention is None:
-            name = "an unknown machine" if header is None else header.arch_name
-            raise RemoteError(
-                f"cannot trace '{self.path}': calls of programs for {name} are not understood",
-                slug="unknown-machine",
-            )
-        self.arch = arch
-        self.convention = convention
-        self.coding = encoding(space.bits, space.order)
+        elf = read_image(self.path)
+        compare(elf, self.path, space.headers(), space.bits, space.order)
+        self._know(elf, self.path, RemoteError)
         self.emulator = ""
-        interpreter = self.elf.interpreter
+        interpreter = elf.interpreter
         self.loader = None if interpreter is None else read_image(_here(interpreter, self.root))
 
 

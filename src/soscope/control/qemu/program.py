@@ -17,7 +17,7 @@ from soscope.control.settings import Hooks, SessionSettings
 from soscope.entry.breakpoint import Points
 from soscope.entry.remote.isa import convention_of
 from soscope.entry.remote.qemu import emulator_of
-from soscope.errors import FormatError, LaunchError, RemoteError
+from soscope.errors import FormatError, LaunchError, RemoteError, SoscopeError
 from soscope.linker.machine import is_native, kind_of, machine_of
 from soscope.linker.paths import Root
 from soscope.model.arch import Arch, arch_here
@@ -44,30 +44,32 @@ class ForeignProgram(TracedProgram):
     ) -> None:
         """Find all of these. Raises LaunchError if one is missing or does not fit the others."""
         self.path = _find(command[0], cwd, sysroot)
-        self.elf = _opened(self.path)
-        header = self.elf.header
-        arch = None if header is None else header.arch
-        convention = None if arch is None else convention_of(arch)
+        elf = _opened(self.path)
+        arch = None if elf.header is None else elf.header.arch
         if arch is not None and arch is arch_here():
             raise LaunchError(
                 f"cannot emulate '{command[0]}': it is for {arch.name}, as this machine is",
                 hint="leave out --sysroot, --qemu and --check; its engines are sites and entries",
                 slug="own-machine",
             )
-        if arch is None or convention is None:
-            name = "an unknown machine" if header is None else header.arch_name
-            raise LaunchError(
-                f"cannot trace '{command[0]}': calls of programs for {name} are not understood",
-                slug="unknown-machine",
-            )
-        self.arch = arch
-        self.convention = convention
-        self.coding = self.elf.encoding
-        self.emulator = emulator_of(arch, qemu)
-        interpreter = self.elf.interpreter
-        self.sysroot = _sysroot(self.elf, arch, command[0], sysroot, interpreter)
+        self._know(elf, command[0], LaunchError)
+        self.emulator = emulator_of(self.arch, qemu)
+        interpreter = elf.interpreter
+        self.sysroot = _sysroot(elf, self.arch, command[0], sysroot, interpreter)
         self.root = Root(self.sysroot)
         self.loader = None if interpreter is None else self._loader(interpreter)
+
+    def _know(self, elf: ElfImage, name: str, error: type[SoscopeError]) -> None:
+        """Set what the program's file tells. Raises `error` for an unknown machine."""
+        arch = None if elf.header is None else elf.header.arch
+        convention = None if arch is None else convention_of(arch)
+        if arch is None or convention is None:
+            machine = "an unknown machine" if elf.header is None else elf.header.arch_name
+            raise error(
+                f"cannot trace '{name}': calls of programs for {machine} are not understood",
+                slug="unknown-machine",
+            )
+        self.elf, self.arch, self.convention, self.coding = elf, arch, convention, elf.encoding
 
     def _loader(self, interpreter: str) -> ElfImage:
         path = self.root.host(interpreter)
