@@ -398,7 +398,7 @@ class ElfMap:
     @property
     def endian(self) -> str:
         """The byte order: "little" or "big"."""
-        return "little" if self.image.encoding.order == "<" else "big"
+        return self.image.encoding.byteorder
 
     @property
     def _number(self) -> int:

@@ -11,6 +11,8 @@ from soscope.binfmt.source import ByteSource, broken, kind_of, require, take
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Literal
+
     from soscope.model.arch import Arch
 
 
@@ -20,11 +22,13 @@ if TYPE_CHECKING:
 class Encoding:
     """The struct formats of one ELF class and byte order.
 
-    `bits` is 32 or 64, `order` is "<" or ">". `word` is one address-sized integer.
+    `bits` is 32 or 64, `order` is "<" or ">", and `byteorder` is the name of that order. `word` is
+    one address-sized integer.
     """
 
     __slots__ = (
         "bits",
+        "byteorder",
         "dynamic",
         "half",
         "header",
@@ -41,6 +45,7 @@ class Encoding:
     def __init__(self, bits: int, order: str) -> None:
         self.bits = bits
         self.order = order
+        self.byteorder: Literal["little", "big"] = "little" if order == "<" else "big"
         self.half = Struct(order + "H")
         self.u32 = Struct(order + "I")
         if bits == 64:

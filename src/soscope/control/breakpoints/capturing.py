@@ -259,7 +259,7 @@ class Capturer:
     @property
     def order(self) -> Literal["little", "big"]:
         """The byte order of the memory."""
-        return "little" if self._memory.coding.order == "<" else "big"
+        return self._memory.coding.byteorder
 
     @property
     def limit(self) -> int:

@@ -92,7 +92,7 @@ class ErrnoPlace:
             pointer = pointer << bits // len(registers) | self._stub.get(name)
         addr = pointer + self._distance & (1 << bits) - 1
         data = self._memory.read(addr, _SIZE)
-        value = int.from_bytes(data, "little" if self._memory.coding.order == "<" else "big")
+        value = int.from_bytes(data, self._memory.coding.byteorder)
         for first, count, here in self._convention.errnos:
             if first <= value < first + count:
                 return here + value - first

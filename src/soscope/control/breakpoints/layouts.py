@@ -23,9 +23,8 @@ from soscope.prototypes.show import holds
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Literal, TypeAlias
+    from typing import TypeAlias
 
-    Order = Literal["little", "big"]
     Turn: TypeAlias = "Callable[[bytes], bytes]"
 
 
@@ -138,7 +137,7 @@ class Planner:
         self._layouts = layouts
         self._known = known
         self._most_aligned = most_aligned
-        self._order: Order = "little" if coding.order == "<" else "big"
+        self._order = coding.byteorder
 
     def plan(self, of: catalog.ArgumentRow, structs: catalog.Structs) -> Relaying | None:
         """Return the plan for the memory that an argument points to, None if it is not known."""

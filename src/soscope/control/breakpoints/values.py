@@ -35,8 +35,6 @@ from soscope.prototypes import catalog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal
-
     from soscope.entry.remote.stub import RemoteStub, StoppedThread, WordMemory
 
 
@@ -466,8 +464,7 @@ class Reader:
             if convention.records.is_undivided and self._words + count > len(convention.words):
                 self._words = len(convention.words)
             words = [self._word() for _ in range(count)]
-        order: Literal["little", "big"] = "little" if coding.order == "<" else "big"
-        data = b"".join(word.to_bytes(size, order) for word in words)
+        data = b"".join(word.to_bytes(size, coding.byteorder) for word in words)
         is_right = convention.records.is_right and count == 1
         data = data[-of.size :] if is_right else data[: of.size]
         return self._with_numbers(of, data) if of.is_apart and is_by_place else data
@@ -716,7 +713,7 @@ def record_result(
         return memory.read(hidden, of.size)
     if isinstance(of, ClassedRecord):
         return _of_registers(stub, of)[: of.size]
-    order: Literal["little", "big"] = "little" if memory.coding.order == "<" else "big"
+    order = memory.coding.byteorder
     size = memory.coding.bits // 8
     if not of.returns_apart:
         names = convention.result_words[: -(-of.size // size)]
