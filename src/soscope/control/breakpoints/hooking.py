@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 from soscope.control.breakpoints import watch
-from soscope.control.breakpoints.images import CalledSlot, ErrnoPlace, ForeignImage
+from soscope.control.breakpoints.images import CalledSlot, ErrnoPlace, LoadedElf
 from soscope.control.breakpoints.program import ProgramRun
 from soscope.control.breakpoints.watch import Armed, CallWatch, EntryPoints, Treatment
 from soscope.entry.breakpoint import Points
@@ -67,16 +67,16 @@ class ImageHooks:
         self._say = say
         self._dynamic = dynamic
         self._debug = 0
-        self._images: dict[int, ForeignImage] = {}  # address of the link map entry -> image
+        self._images: dict[int, LoadedElf] = {}  # address of the link map entry -> image
         self.slots = slots
         self.entries = entries
         self.guards: dict[int, str] = {}
-        self.waiting: dict[int, list[ForeignImage]] = {}
+        self.waiting: dict[int, list[LoadedElf]] = {}
         self.has_started = False
         self.brk = self.code(brk)
         points.want(self.brk)
 
-    def _function(self, image: ForeignImage, addr: int) -> int:
+    def _function(self, image: LoadedElf, addr: int) -> int:
         """Return the address of a function's first instruction, 0 if there is no function."""
         if addr and self._convention.descriptor:
             return image.code_of(addr)
@@ -132,14 +132,14 @@ class ImageHooks:
             image.is_late = True
             self._wait_for(image)
 
-    def _open(self, entry: linkmaps.Linked, *, is_main: bool) -> ForeignImage | None:
+    def _open(self, entry: linkmaps.Linked, *, is_main: bool) -> LoadedElf | None:
         path = self._program if is_main else self._root.host(entry.path)
         if not path:  # the vDSO
             return None
         if not is_main and not os.path.exists(path):
             path = entry.path  # as qemu does for files missing in the sysroot
         try:
-            image = ForeignImage.open(entry, path, is_main=is_main)
+            image = LoadedElf.open(entry, path, is_main=is_main)
         except (FormatError, OSError) as error:
             if entry.path and "vdso" not in entry.path:
                 why = error.message if isinstance(error, FormatError) else error.strerror
@@ -149,7 +149,7 @@ class ImageHooks:
         self._guard(image)
         return image
 
-    def _guard(self, image: ForeignImage) -> None:
+    def _guard(self, image: LoadedElf) -> None:
         """Put breakpoints at functions that make threads or processes, for all callers."""
         for symbol in self._guarded:
             addr = self._place_of(symbol, image)
@@ -162,7 +162,7 @@ class ImageHooks:
         images = self._images.values()
         return {self._place_of(symbol, image) for image in images for symbol in symbols} - {0}
 
-    def _place_of(self, symbol: str, image: ForeignImage) -> int:
+    def _place_of(self, symbol: str, image: LoadedElf) -> int:
         try:
             named = image.entry_of(symbol, local=self._convention.local_entries)
             return self._function(image, named)
@@ -178,7 +178,7 @@ class ImageHooks:
         for image in self._images.values():
             self._guard(image)
 
-    def _wait_for(self, image: ForeignImage) -> None:
+    def _wait_for(self, image: LoadedElf) -> None:
         """Arrange that the slots of a new image are hooked when its first code is about to run.
 
         The image is relocated then.
@@ -210,7 +210,7 @@ class ImageHooks:
             image.processes -= 1
         self._images.clear()
 
-    def _forget(self, addr: int, image: ForeignImage) -> None:
+    def _forget(self, addr: int, image: LoadedElf) -> None:
         del self._images[addr]
         for place, images in list(self.waiting.items()):
             if image in images:
@@ -229,7 +229,7 @@ class ImageHooks:
             if not image.processes:
                 self._recorder.close_image(image.index)
 
-    def _record_image(self, image: ForeignImage, flags: int) -> None:
+    def _record_image(self, image: LoadedElf, flags: int) -> None:
         if image.index < 0:
             flags &= ~IMAGE_STARTUP if image.is_late else ~0
             image.index = self._recorder.image(
@@ -245,7 +245,7 @@ class ImageHooks:
             if image.is_late and image.index != layout.NONE:
                 self._recorder.move(layout.MOVE_CAME, self._memory.pid, image.index)
 
-    def hook(self, image: ForeignImage, *, flags: int) -> None:
+    def hook(self, image: LoadedElf, *, flags: int) -> None:
         """Make the slots of an image lead to soscope."""
         if flags & IMAGE_LOADER:  # the loader's own calls come before anything is initialized
             self._record_image(image, flags)
@@ -270,7 +270,7 @@ class ImageHooks:
             counts[self._arm_slot(slot, image, is_known=not unlike)] += 1
         self._recorder.image_slots(image.index, hooked=counts[0], left=counts[1], refused=counts[2])
 
-    def _look_for_errno(self, image: ForeignImage) -> None:
+    def _look_for_errno(self, image: LoadedElf) -> None:
         if self._errno.is_known:
             return
         try:
@@ -280,7 +280,7 @@ class ImageHooks:
         if self._errno.is_known:
             self._recorder.knows_errno()
 
-    def _watch_entries(self, image: ForeignImage) -> None:
+    def _watch_entries(self, image: LoadedElf) -> None:
         """Put breakpoints at the requested functions of an image."""
         try:
             functions = list(self.entries.functions(image))
@@ -297,7 +297,7 @@ class ImageHooks:
             if number != layout.NONE:
                 self.entries.watch(function, image, treatment, number)
 
-    def _arm_slot(self, slot: CalledSlot, image: ForeignImage, *, is_known: bool) -> int:
+    def _arm_slot(self, slot: CalledSlot, image: LoadedElf, *, is_known: bool) -> int:
         """Make a slot lead to soscope. Return 0 if it does, 1 if it is not chosen, 2 if it cannot.
 
         `is_known` is set if the code of its image is of a supported kind.
@@ -332,8 +332,8 @@ class ImageHooks:
     def _record_slot(
         self,
         slot: CalledSlot,
-        image: ForeignImage | None,
-        callee: ForeignImage | None,
+        image: LoadedElf | None,
+        callee: LoadedElf | None,
         treatment: Treatment,
         refusal: int,
         held: int,
@@ -361,7 +361,7 @@ class ImageHooks:
             instrument=self._wants.kind,
         )
 
-    def _callee(self, slot: CalledSlot, held: int) -> ForeignImage | None:
+    def _callee(self, slot: CalledSlot, held: int) -> LoadedElf | None:
         """Return the image whose function a slot leads to: by its value, else by load order."""
         for image in self._images.values():
             if image.contains(held):

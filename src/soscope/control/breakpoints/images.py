@@ -255,7 +255,7 @@ class CountedWords(NamedTuple):
     unbound: list[int]
 
 
-class ForeignImage:
+class LoadedElf:
     """One image: `elf` is its file, `linked` the loader's entry, `index` that of its record.
 
     `processes` is the number of processes that have it. A forked process has the images of its
@@ -277,7 +277,7 @@ class ForeignImage:
         self.end = linked.load_bias + max((each.vaddr + each.memsz for each in loads), default=0)
 
     @classmethod
-    def open(cls, linked: Linked, path: str, *, is_main: bool) -> ForeignImage:
+    def open(cls, linked: Linked, path: str, *, is_main: bool) -> LoadedElf:
         """Read the file at `path`. Raises FormatError, OSError."""
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:

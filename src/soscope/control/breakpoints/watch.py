@@ -10,7 +10,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import Encoding
 from soscope.binfmt.elf.symboltable import SymbolArray, dynamic_table
 from soscope.control.breakpoints import layouts
-from soscope.control.breakpoints.images import CalledSlot, ForeignImage, GuestMemory
+from soscope.control.breakpoints.images import CalledSlot, GuestMemory, LoadedElf
 from soscope.control.breakpoints.layouts import Constants, PassedRecord, Planner
 from soscope.control.breakpoints.values import NOTHING_LED, Led
 from soscope.control.outcome import EngineVerdict
@@ -115,9 +115,7 @@ class Wanted:
         """The kind of the instrument, an INSTRUMENT_ constant of `layout`."""
         return self._hooks.kind
 
-    def matched(
-        self, slot: CalledSlot, caller: ForeignImage, callee: ForeignImage | None
-    ) -> list[bool]:
+    def matched(self, slot: CalledSlot, caller: LoadedElf, callee: LoadedElf | None) -> list[bool]:
         """Return for each rule of the filter whether it matches a slot."""
         return selection.rules_matched(
             self._hooks.selection,
@@ -126,7 +124,7 @@ class Wanted:
             _names(callee),
         )
 
-    def chooses(self, slot: CalledSlot, caller: ForeignImage, callee: ForeignImage | None) -> bool:
+    def chooses(self, slot: CalledSlot, caller: LoadedElf, callee: LoadedElf | None) -> bool:
         """Return whether the filter chooses the calls of a slot."""
         name, path, is_main = _names(callee)
         return selection.chooses(
@@ -152,7 +150,7 @@ class Wanted:
             )
         return self._planner
 
-    def treatment(self, slot: CalledSlot, callee: ForeignImage | None) -> Treatment | None:
+    def treatment(self, slot: CalledSlot, callee: LoadedElf | None) -> Treatment | None:
         """Return how calls of a slot are captured, None if soscope must not touch them."""
         name = None if callee is None else callee.name
         function = self._table.find(slot.symbol, slot.version, name)
@@ -206,7 +204,7 @@ def _undeclared(function: KnownFunction) -> KnownFunction:
     return KnownFunction(flags, 0, layout.NONE, b"", b"")
 
 
-def _names(image: ForeignImage | None) -> tuple[str, str, bool]:
+def _names(image: LoadedElf | None) -> tuple[str, str, bool]:
     return ("", "", False) if image is None else (image.name, image.path, image.is_main)
 
 
@@ -229,7 +227,7 @@ class Armed:
     runs_on = False
     tells_thread = False
 
-    def __init__(self, slot: CalledSlot, image: ForeignImage, call: object) -> None:
+    def __init__(self, slot: CalledSlot, image: LoadedElf, call: object) -> None:
         self.slot = slot
         self.image = image
         self.number = -1
@@ -252,11 +250,11 @@ class CallWatch:
     changes_slots = False
     faults = False
 
-    def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
+    def hook(self, slot: CalledSlot, image: LoadedElf, call: object) -> Armed | int:
         """Notice calls through a slot. Return why that is not possible: a REFUSED_ of `layout`."""
         raise NotImplementedError
 
-    def hook_shared(self, _slot: CalledSlot, _image: ForeignImage, _call: object) -> Armed | int:
+    def hook_shared(self, _slot: CalledSlot, _image: LoadedElf, _call: object) -> Armed | int:
         """Notice calls through a slot whose address is also used otherwise than for calls.
 
         Return why that is not possible, as `hook` does.
@@ -305,7 +303,7 @@ class CallWatch:
         """Return further remarks on how calls were noticed."""
         return []
 
-    def forget(self, image: ForeignImage) -> None:
+    def forget(self, image: LoadedElf) -> None:
         """Drop the slots of an image that was unloaded."""
 
     def verdict(self) -> EngineVerdict | None:
@@ -370,7 +368,7 @@ class ChangedSlots(CallWatch):
 _A = TypeVar("_A", bound=Armed)
 
 
-def without(image: ForeignImage, by_addr: dict[int, _A]) -> list[tuple[int, _A]]:
+def without(image: LoadedElf, by_addr: dict[int, _A]) -> list[tuple[int, _A]]:
     """Remove what belongs to an unloaded image, and return it with its addresses."""
     gone = [(addr, armed) for addr, armed in by_addr.items() if armed.image is image]
     for addr, _ in gone:
@@ -459,7 +457,7 @@ class EntryPoints:
         self._at: dict[int, EntryPoint] = {}
         self._main = "the program"
 
-    def functions(self, image: ForeignImage) -> Iterator[CalledSlot]:
+    def functions(self, image: LoadedElf) -> Iterator[CalledSlot]:
         """Yield the requested functions of an image, each address once. Raises FormatError.
 
         If an image has no .symtab, functions that only its debug file has are searched, too.
@@ -478,7 +476,7 @@ class EntryPoints:
                     yield CalledSlot(addr, symbol, "", relocation=0, is_call=True)
 
     def _named(
-        self, table: SymbolArray, names: list[tuple[str, str]], image: ForeignImage
+        self, table: SymbolArray, names: list[tuple[str, str]], image: LoadedElf
     ) -> Iterator[tuple[str, int]]:
         for row in table.rows():
             start, info, other, section, value, _ = row
@@ -491,7 +489,7 @@ class EntryPoints:
             if matching:
                 yield symbol, self._entry(image, value + image.linked.load_bias, other)
 
-    def _entry(self, image: ForeignImage, addr: int, other: int) -> int:
+    def _entry(self, image: LoadedElf, addr: int, other: int) -> int:
         """Return the address that all calls of a function run through, from inside and outside."""
         convention = self._convention
         if convention.descriptor:
@@ -500,7 +498,7 @@ class EntryPoints:
             return addr & ~1
         return addr + image.behind_entry(other) if convention.local_entries else addr
 
-    def watch(self, slot: CalledSlot, image: ForeignImage, call: object, number: int) -> None:
+    def watch(self, slot: CalledSlot, image: LoadedElf, call: object, number: int) -> None:
         """Put a breakpoint at the first instruction of a function."""
         armed = self._at[slot.addr] = EntryPoint(slot, image, call)
         armed.number = number
@@ -544,7 +542,7 @@ class EntryPoints:
         """Return the function that a thread at `pc` is about to enter, or None."""
         return self._at.get(pc)
 
-    def forget(self, image: ForeignImage) -> None:
+    def forget(self, image: LoadedElf) -> None:
         """Drop the functions of an image that was unloaded."""
         for addr, _ in without(image, self._at):
             self._take(addr)

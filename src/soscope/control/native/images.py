@@ -16,7 +16,7 @@ from soscope.binfmt.isa import part
 from soscope.binfmt.source import BufferSource
 from soscope.binfmt.stubs.finder import Through
 from soscope.control.breakpoints.hooking import ImageHooks
-from soscope.control.breakpoints.images import CalledSlot, ForeignImage
+from soscope.control.breakpoints.images import CalledSlot, LoadedElf
 from soscope.control.breakpoints.watch import Armed, CallWatch
 from soscope.control.settings import SITES
 from soscope.entry.native.traps import NativeMemory, Traps
@@ -52,7 +52,7 @@ class NativeSites(CallWatch):
     def __init__(self, memory: NativeMemory, traps: Traps) -> None:
         self._memory = memory
         self._traps = traps
-        self._found: dict[ForeignImage, dict[int, list[Through]]] = {}
+        self._found: dict[LoadedElf, dict[int, list[Through]]] = {}
 
     def copy_for(self, memory: NativeMemory, traps: Traps) -> NativeSites:
         """Return a copy for a forked process, with its memory and its traps."""
@@ -60,7 +60,7 @@ class NativeSites(CallWatch):
         copied._found = dict(self._found)
         return copied
 
-    def look(self, image: ForeignImage, arch: Arch, slots: list[CalledSlot]) -> None:
+    def look(self, image: LoadedElf, arch: Arch, slots: list[CalledSlot]) -> None:
         """Find the call sites of an image's slots, in the memory of the process."""
         coding = self._memory.coding
         addrs = {slot.addr for slot in slots}
@@ -79,11 +79,11 @@ class NativeSites(CallWatch):
             for site in code_of.through(code, start, addrs, coding.bits, base):
                 by_slot.setdefault(site.slot, []).append(site)
 
-    def has(self, slot: CalledSlot, image: ForeignImage) -> bool:
+    def has(self, slot: CalledSlot, image: LoadedElf) -> bool:
         """Return whether any code goes through a slot."""
         return slot.addr in self._found.get(image, ())
 
-    def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
+    def hook(self, slot: CalledSlot, image: LoadedElf, call: object) -> Armed | int:
         """Put traps at the call sites of a slot."""
         armed = Armed(slot, image, call)
         told = self._found.get(image, {}).get(slot.addr, [])
@@ -92,7 +92,7 @@ class NativeSites(CallWatch):
         put = [self._traps.put(site.vaddr, NativeSite(armed, site)) for site in told]
         return armed if all(put) else layout.REFUSED_TEXT
 
-    def forget(self, image: ForeignImage) -> None:
+    def forget(self, image: LoadedElf) -> None:
         """Drop the call sites of an image that was unloaded."""
         self._found.pop(image, None)
 
@@ -102,7 +102,7 @@ _MOST_FILE = 1 << 30
 _REPLACED = "its file is not the one that is mapped"
 
 
-class NativeImage(ForeignImage):
+class NativeImage(LoadedElf):
     """One image. `sites` finds the code that goes through its slots."""
 
     sites: NativeSites
@@ -137,7 +137,7 @@ class NativeHooks(ImageHooks):
         self.use(sites, traps)
         self.look_at_list()
 
-    def _open(self, entry: Linked, *, is_main: bool) -> ForeignImage | None:
+    def _open(self, entry: Linked, *, is_main: bool) -> LoadedElf | None:
         pid = self._memory.pid
         path = self._program if is_main else entry.path
         try:
@@ -183,10 +183,10 @@ class NativeHooks(ImageHooks):
             for each in image.elf.segments
         )
 
-    def _guard(self, image: ForeignImage) -> None:
+    def _guard(self, image: LoadedElf) -> None:
         """Do nothing: the kernel reports new threads and processes."""
 
-    def _wait_for(self, image: ForeignImage) -> None:
+    def _wait_for(self, image: LoadedElf) -> None:
         self.hook(image, flags=0)
 
     def use(self, sites: NativeSites, traps: Traps) -> None:
@@ -194,6 +194,6 @@ class NativeHooks(ImageHooks):
         self._sites = sites
         self._traps = traps
 
-    def _forget(self, addr: int, image: ForeignImage) -> None:
+    def _forget(self, addr: int, image: LoadedElf) -> None:
         self._traps.forget(image.start, image.end + 4095 & -4096)
         super()._forget(addr, image)

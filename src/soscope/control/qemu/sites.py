@@ -8,7 +8,7 @@ from types import ModuleType
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.stubs import sites
 from soscope.binfmt.stubs.sites import StubSite
-from soscope.control.breakpoints.images import CalledSlot, ForeignImage, GuestMemory
+from soscope.control.breakpoints.images import CalledSlot, GuestMemory, LoadedElf
 from soscope.control.breakpoints.watch import Armed, CallWatch, ChangedSlots, Sender, without
 from soscope.control.settings import SITES, SLOT
 from soscope.entry.breakpoint import Points
@@ -58,15 +58,15 @@ class SiteWatch(CallWatch):
         self._convention = convention
         self._points = points
         self._send = Sender(stub, convention, memory)
-        self._sites: dict[ForeignImage, dict[int, list[StubSite]]] = {}  # slot's vaddr -> its sites
+        self._sites: dict[LoadedElf, dict[int, list[StubSite]]] = {}  # slot's vaddr -> its sites
         # The first values of slots, by address. A slot may be bound while a thread jumps to its
         # old value.
         self._first: dict[int, int] = {}
-        self._unclear: dict[ForeignImage, frozenset[int]] = {}  # slots by vaddr
+        self._unclear: dict[LoadedElf, frozenset[int]] = {}  # slots by vaddr
         self._armed: dict[int, Armed] = {}  # address of the slot -> slot
-        self._at: dict[int, tuple[StubSite, int, ForeignImage]] = {}  # with the slot's address
+        self._at: dict[int, tuple[StubSite, int, LoadedElf]] = {}  # with the slot's address
 
-    def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
+    def hook(self, slot: CalledSlot, image: LoadedElf, call: object) -> Armed | int:
         """Put traps at the call sites of a slot."""
         told = self._by_slot(image).get(slot.addr - image.linked.load_bias, [])
         if not told and not any(image is other for _, slot, other in self._at.values() if not slot):
@@ -77,7 +77,7 @@ class SiteWatch(CallWatch):
         self._first[slot.addr] = self._memory.word(slot.addr)
         return armed
 
-    def hook_shared(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
+    def hook_shared(self, slot: CalledSlot, image: LoadedElf, call: object) -> Armed | int:
         """Put breakpoints at the calls through a slot that code also uses otherwise."""
         vaddr = slot.addr - image.linked.load_bias
         told = self._by_slot(image).get(vaddr, [])
@@ -94,7 +94,7 @@ class SiteWatch(CallWatch):
         """Return whether the thread is at a jump with a delay slot, which runs first."""
         return pc in self._at and self._at[pc][0].way == sites.ENTER
 
-    def _by_slot(self, image: ForeignImage) -> dict[int, list[StubSite]]:
+    def _by_slot(self, image: LoadedElf) -> dict[int, list[StubSite]]:
         """Return the call sites in an image, by their slot's link-time address."""
         sites_of = self._sites.get(image)
         if sites_of is None:
@@ -104,7 +104,7 @@ class SiteWatch(CallWatch):
                 self._stop_at(site, image)
         return sites_of
 
-    def _stop_at(self, site: StubSite, image: ForeignImage) -> None:
+    def _stop_at(self, site: StubSite, image: LoadedElf) -> None:
         bias = image.linked.load_bias
         addr = site.vaddr + bias
         if addr not in self._at:
@@ -150,7 +150,7 @@ class SiteWatch(CallWatch):
         """Return whether a thread at `pc` is at a call site."""
         return pc in self._at
 
-    def forget(self, image: ForeignImage) -> None:
+    def forget(self, image: LoadedElf) -> None:
         """Drop the call sites of an image that was unloaded."""
         self._sites.pop(image, None)
         self._unclear.pop(image, None)
@@ -180,7 +180,7 @@ class SiteWatch(CallWatch):
         return True
 
 
-def _by_slot(image: ForeignImage) -> tuple[dict[int, list[StubSite]], frozenset[int]]:
+def _by_slot(image: LoadedElf) -> tuple[dict[int, list[StubSite]], frozenset[int]]:
     """Return the call sites in an image, by their slot's link-time address.
 
     The second value has the slots that its code may also use at unknown places.
@@ -282,13 +282,13 @@ class DetouredSlots(ChangedSlots):
         self._next = 0
         self._free: list[int] = []
         self._armed: dict[int, Armed] = {}  # address of the cell -> slot
-        self._images: dict[ForeignImage, _Detours] = {}
+        self._images: dict[LoadedElf, _Detours] = {}
         points.want(place + shapes.STOP)
 
     def _cell(self, number: int) -> int:
         return self._cells + number * self._memory.coding.word.size
 
-    def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
+    def hook(self, slot: CalledSlot, image: LoadedElf, call: object) -> Armed | int:
         """Make a slot lead to soscope's code."""
         if slot.is_code:
             return layout.REFUSED_TEXT
@@ -315,7 +315,7 @@ class DetouredSlots(ChangedSlots):
         armed = self._armed[cell] = Detoured(slot, image, call)
         return armed
 
-    def hook_shared(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
+    def hook_shared(self, slot: CalledSlot, image: LoadedElf, call: object) -> Armed | int:
         """Put breakpoints where code calls through a slot that is also compared or passed on."""
         return self._sites.hook_shared(slot, image, call)
 
@@ -335,7 +335,7 @@ class DetouredSlots(ChangedSlots):
         self._next += 1
         return self._next - 1
 
-    def _count_to_cells(self, detours: _Detours, image: ForeignImage) -> None:
+    def _count_to_cells(self, detours: _Detours, image: LoadedElf) -> None:
         """Let the loader count to cells, if an image has unbound slots that it finds by counting.
 
         All of these slots lead to soscope's code then, since the loader changes their words no
@@ -393,7 +393,7 @@ class DetouredSlots(ChangedSlots):
             for addr, (_, leads) in detours.slots.items():
                 memory.write_word(addr, leads)
 
-    def forget(self, image: ForeignImage) -> None:
+    def forget(self, image: LoadedElf) -> None:
         """Drop the slots of an image that was unloaded."""
         self._sites.forget(image)
         detours = self._images.pop(image, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.isa import part
-from soscope.control.breakpoints.images import CalledSlot, ForeignImage, GuestMemory
+from soscope.control.breakpoints.images import CalledSlot, GuestMemory, LoadedElf
 from soscope.control.breakpoints.watch import Armed, CallWatch, ChangedSlots, Sender, without
 from soscope.control.outcome import EngineVerdict
 from soscope.control.qemu.sites import SiteWatch
@@ -54,7 +54,7 @@ class CheckedWatch(CallWatch):
         self._codes: set[int] = set()  # addresses of those slots
         self._passed: dict[int, int] = {}  # slot -> calls that only their site has seen
 
-    def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
+    def hook(self, slot: CalledSlot, image: LoadedElf, call: object) -> Armed | int:
         """Let both engines notice the calls of a slot. Only one result gets a slot number."""
         by_site = self._at_sites.hook(slot, image, call)
         by_slot = self._at_slots.hook(slot, image, call)
@@ -64,7 +64,7 @@ class CheckedWatch(CallWatch):
             return by_site
         return by_site if self.name == self._at_sites.name else by_slot
 
-    def hook_shared(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
+    def hook_shared(self, slot: CalledSlot, image: LoadedElf, call: object) -> Armed | int:
         """Refuse the slot, because one of the two engines cannot notice its calls."""
         return layout.REFUSED_ADDRESS_TAKEN
 
@@ -115,7 +115,7 @@ class CheckedWatch(CallWatch):
         """Return further remarks on how calls were noticed."""
         return self._at_slots.remarks()
 
-    def forget(self, image: ForeignImage) -> None:
+    def forget(self, image: LoadedElf) -> None:
         """Drop the slots of an image that was unloaded."""
         self._codes = {addr for addr in self._codes if not image.contains(addr)}
         self._at_sites.forget(image)
@@ -190,7 +190,7 @@ class PltSlot(Armed):
 
     __slots__ = ("entry", "target")
 
-    def __init__(self, slot: CalledSlot, image: ForeignImage, call: object, entry: int) -> None:
+    def __init__(self, slot: CalledSlot, image: LoadedElf, call: object, entry: int) -> None:
         super().__init__(slot, image, call)
         self.entry = entry
         self.target = 0
@@ -225,7 +225,7 @@ class PltWatch(ChangedSlots):
         self._part = part(arch, "resolver")
         self._entries: dict[int, PltSlot] = {}  # address of the PLT entry -> slot
         # PLT entries by slot (link-time addresses), and the end of the resolver (0 if not known)
-        self._images: dict[ForeignImage, tuple[dict[int, int], int]] = {}
+        self._images: dict[LoadedElf, tuple[dict[int, int], int]] = {}
         self._unbound: set[PltSlot] = set()  # called slots that are not bound yet
         self._steps = steps
         self._followed: PltSlot | None = None
@@ -236,7 +236,7 @@ class PltWatch(ChangedSlots):
         """Return whether soscope can find the resolver on a machine."""
         return part(arch, "resolver") is not None
 
-    def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
+    def hook(self, slot: CalledSlot, image: LoadedElf, call: object) -> Armed | int:
         """Make a slot lead to its PLT entry, and put a breakpoint there."""
         if slot.is_code:
             return layout.REFUSED_TEXT
@@ -255,7 +255,7 @@ class PltWatch(ChangedSlots):
         self._points.want(armed.entry)
         return armed
 
-    def _look_at(self, image: ForeignImage) -> tuple[dict[int, int], int]:
+    def _look_at(self, image: LoadedElf) -> tuple[dict[int, int], int]:
         assert self._part is not None
         mapped = ElfMap(image.elf)
         word = self._part.resolver_word(mapped)
@@ -334,7 +334,7 @@ class PltWatch(ChangedSlots):
         said += [f"{unseen:,} slots were bound while it was not stepped through"] * bool(unseen)
         return said if bound or unseen else []
 
-    def forget(self, image: ForeignImage) -> None:
+    def forget(self, image: LoadedElf) -> None:
         """Drop the slots of an image that was unloaded."""
         for entry, armed in without(image, self._entries):
             self._unbound.discard(armed)
@@ -381,7 +381,7 @@ class Poisoned(Armed):
     __slots__ = ("before", "cell", "poison")
 
     def __init__(
-        self, slot: CalledSlot, image: ForeignImage, call: object, *, poison: int, cell: int
+        self, slot: CalledSlot, image: LoadedElf, call: object, *, poison: int, cell: int
     ) -> None:
         super().__init__(slot, image, call)
         self.before = 0
@@ -447,7 +447,7 @@ class PoisonedSlots(ChangedSlots):
         """Return whether the program has no memory at the addresses to be used."""
         return memory.is_free(_FIRST, _END)
 
-    def hook(self, slot: CalledSlot, image: ForeignImage, call: object) -> Armed | int:
+    def hook(self, slot: CalledSlot, image: LoadedElf, call: object) -> Armed | int:
         """Make a slot lead to an unmapped address."""
         if slot.is_entry and self._points is not None:
             if len(self._entries) >= _MOST_ENTRIES:
@@ -541,7 +541,7 @@ class PoisonedSlots(ChangedSlots):
         for armed in self.armed.values():
             self._take(armed)
 
-    def forget(self, image: ForeignImage) -> None:
+    def forget(self, image: LoadedElf) -> None:
         """Drop the slots of an image that was unloaded."""
         self._free += [poison for poison, _ in without(image, self.armed)]
         for addr, _ in without(image, self._entries):
