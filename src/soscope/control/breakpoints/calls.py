@@ -10,7 +10,7 @@ from __future__ import annotations
 from soscope.control.breakpoints.capturing import Capturer, Kept
 from soscope.control.breakpoints.images import ErrnoPlace
 from soscope.control.breakpoints.program import ProgramRun
-from soscope.control.breakpoints.watch import Treatment
+from soscope.control.breakpoints.watch import CallSpec
 from soscope.entry.breakpoint import Frame, OpenFrames
 from soscope.model.image import ERROR_LONG_NEGATIVE, ERROR_MINUS_ONE, ERROR_NONE, is_error
 from soscope.wire import layout
@@ -24,20 +24,18 @@ if TYPE_CHECKING:
 class OpenCall:
     """An open call: its start, the time of calls inside it, and what its exit record needs.
 
-    `number` is that of its slot. `treatment` is None if the return is awaited, but not recorded.
+    `number` is that of its slot. `spec` is None if the return is awaited, but not recorded.
     `back` is the breakpoint at the return address in a native process. `is_inherited` is set if
     the process that has forked this one made the call.
     """
 
-    __slots__ = ("back", "is_inherited", "kept", "nested", "number", "start", "treatment")
+    __slots__ = ("back", "is_inherited", "kept", "nested", "number", "spec", "start")
 
     back: Trap
 
-    def __init__(
-        self, number: int, treatment: Treatment | None, start: int, kept: Kept | None
-    ) -> None:
+    def __init__(self, number: int, spec: CallSpec | None, start: int, kept: Kept | None) -> None:
         self.number = number
-        self.treatment = treatment
+        self.spec = spec
         self.start = start
         self.kept = kept
         self.nested = 0
@@ -45,7 +43,7 @@ class OpenCall:
 
     def inherited(self) -> OpenCall:
         """Return the same call for a process that was forked inside it."""
-        call = OpenCall(self.number, self.treatment, self.start, self.kept)
+        call = OpenCall(self.number, self.spec, self.start, self.kept)
         call.is_inherited = True
         return call
 
@@ -66,7 +64,7 @@ class Calls:
         self.errno = ErrnoPlace(stub, memory, convention)
         self._capturer = Capturer(stub, memory, convention, self.errno, run.string_limit)
         self._recorder = run.recorder
-        self._kind = run.wants.kind
+        self._kind = run.selection.kind
         self._frames: OpenFrames[OpenCall] = OpenFrames(*convention.popped)
 
     # ---- breakpoints at return addresses ----
@@ -90,7 +88,7 @@ class Calls:
     # ---- calls ----
 
     def record_call(
-        self, pid: int, tid: int, number: int, treatment: Treatment, sp: int, return_addr: int
+        self, pid: int, tid: int, number: int, spec: CallSpec, sp: int, return_addr: int
     ) -> None:
         """Record a call that the stopped thread is about to make through slot `number`.
 
@@ -101,12 +99,12 @@ class Calls:
             recorder.count(number)
             return
         start = recorder.ticks()
-        is_alone = treatment.is_alone or not self._sees_return(return_addr)
+        is_alone = spec.is_alone or not self._sees_return(return_addr)
         kept = None
         if kind == layout.INSTRUMENT_STATS:
             recorder.called(number)
         else:
-            arg0, items, kept = self._capturer.entry(treatment, sp)
+            arg0, items, kept = self._capturer.entry(spec, sp)
             if not recorder.entry(
                 pid,
                 tid,
@@ -120,7 +118,7 @@ class Calls:
             ):
                 return
         if not is_alone:
-            self.enter(tid, return_addr, sp, OpenCall(number, treatment, start, kept))
+            self.enter(tid, return_addr, sp, OpenCall(number, spec, start, kept))
 
     def enter(self, tid: int, return_addr: int, sp: int, call: OpenCall) -> None:
         """Add an open call. It ends calls that the thread has left without a return."""
@@ -138,13 +136,11 @@ class Calls:
         for frame in (*returned, *gone):
             self._drop(frame)
         for frame in returned:
-            if frame.call.treatment is not None:
-                self._record_return(pid, tid, frame.sp, frame.call, frame.call.treatment)
+            if frame.call.spec is not None:
+                self._record_return(pid, tid, frame.sp, frame.call, frame.call.spec)
 
-    def _record_return(
-        self, pid: int, tid: int, sp: int, call: OpenCall, treatment: Treatment
-    ) -> None:
-        recorder, rule = self._recorder, treatment.function.error_rule
+    def _record_return(self, pid: int, tid: int, sp: int, call: OpenCall, spec: CallSpec) -> None:
+        recorder, rule = self._recorder, spec.function.error_rule
         now = recorder.ticks()
         ticks = max(now - call.start, 0)
         around = self._frames.around(tid)
@@ -156,14 +152,14 @@ class Calls:
         result, failed = 0, False
         if rule != ERROR_NONE or not is_counted:
             is_signed = rule in (ERROR_MINUS_ONE, ERROR_LONG_NEGATIVE)
-            result = self._capturer.result(treatment.result, call.kept, is_signed=is_signed)
+            result = self._capturer.result(spec.result, call.kept, is_signed=is_signed)
             failed = is_error(rule, result)
         if is_counted:
             recorder.returned(call.number, ticks, max(ticks - call.nested, 0), is_error=failed)
             return
         items = []
         if call.kept is not None:
-            items = self._capturer.exit(treatment, call.kept, result)
+            items = self._capturer.exit(spec, call.kept, result)
         recorder.exit(
             pid,
             tid,

@@ -42,7 +42,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-    from soscope.control.breakpoints.watch import Treatment
+    from soscope.control.breakpoints.watch import CallSpec
     from soscope.entry.remote.stub import StoppedThread, WordMemory
 
 
@@ -91,24 +91,24 @@ class Capturer:
         self._convention = convention
         self._limit = string_limit
 
-    def entry(self, treatment: Treatment, sp: int) -> tuple[int, list[Item], Kept]:
+    def entry(self, spec: CallSpec, sp: int) -> tuple[int, list[Item], Kept]:
         """Return the first word, the data items of the entry, and what the exit needs.
 
         `sp` is the stack pointer at the entry of the function.
         """
-        function, result = treatment.function, treatment.result
+        function, result = spec.function, spec.result
         reader = values.Reader(self._stub, self._memory, self._convention, sp)
         taken = reader.taken
         hidden = reader.hidden() if self._has_hidden(result) else 0
         if isinstance(result, PassedRecord) and result.place == catalog.PLACE_MEMORY:
             taken.word(hidden)
-        reader.take(treatment.passed)
-        for number, name in treatment.flags.items():
+        reader.take(spec.passed)
+        for number, name in spec.flags.items():
             taken.words[number] = self._constants.meant(name, taken.words[number])
-        run = _ProgramRun(self, taken, function.at_entry, {}, None, treatment.led)
+        run = _ProgramRun(self, taken, function.at_entry, {}, None, spec.led)
         for op in run.ops():
             if op[0] in _FORMATS:
-                self._format(run, op, reader, treatment.tail)
+                self._format(run, op, reader, spec.tail)
             elif op[0] == layout.OP_VA_SCANF:
                 run.follow((layout.OP_STRING, *op[1:]))
             elif op[0] in _FOLLOWS:
@@ -126,10 +126,10 @@ class Capturer:
         before = self._before(taken, function.at_exit)
         return (taken.words or [0])[0], items + run.items, Kept(taken, before, hidden)
 
-    def exit(self, treatment: Treatment, kept: Kept, result: int) -> list[Item]:
+    def exit(self, spec: CallSpec, kept: Kept, result: int) -> list[Item]:
         """Return the data items of a return, whose first word is `result`."""
-        kind, program = treatment.result, treatment.function.at_exit
-        run = _ProgramRun(self, kept.taken, program, kept.before, result, treatment.led)
+        kind, program = spec.result, spec.function.at_exit
+        run = _ProgramRun(self, kept.taken, program, kept.before, result, spec.led)
         for op in run.ops():
             if op[0] == layout.OP_FLOAT:
                 name = values.top_register(

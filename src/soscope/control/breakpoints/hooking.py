@@ -8,7 +8,7 @@ import os
 from soscope.control.breakpoints import watch
 from soscope.control.breakpoints.images import CalledSlot, ErrnoPlace, LoadedElf
 from soscope.control.breakpoints.program import ProgramRun
-from soscope.control.breakpoints.watch import Armed, CallWatch, EntryPoints, Treatment
+from soscope.control.breakpoints.watch import Armed, CallSpec, CallWatch, EntryPoints
 from soscope.entry.breakpoint import Points
 from soscope.errors import FormatError
 from soscope.live.images import linkmaps
@@ -61,7 +61,7 @@ class ImageHooks:
         self._root = run.traced.root
         self._program = run.traced.path
         self._recorder = run.recorder
-        self._wants = run.wants
+        self._selection = run.selection
         self._points = points
         self._errno = errno
         self._say = say
@@ -288,14 +288,12 @@ class ImageHooks:
             self._say(f"functions inside {image.path} are not known: {error.message}")
             return
         for function in functions:
-            treatment = self._wants.treatment(function, image)
-            if treatment is None:
+            spec = self._selection.spec(function, image)
+            if spec is None:
                 continue  # soscope must not touch it
-            number = self._record_slot(
-                function, None, image, treatment, layout.HOOKED, function.addr
-            )
+            number = self._record_slot(function, None, image, spec, layout.HOOKED, function.addr)
             if number != layout.NONE:
-                self.entries.watch(function, image, treatment, number)
+                self.entries.watch(function, image, spec, number)
 
     def _arm_slot(self, slot: CalledSlot, image: LoadedElf, *, is_known: bool) -> int:
         """Make a slot lead to soscope. Return 0 if it does, 1 if it is not chosen, 2 if it cannot.
@@ -306,27 +304,27 @@ class ImageHooks:
         if not held and not slot.is_call:
             return 1  # a weak symbol that no image defines
         callee = self._callee(slot, held)
-        self._recorder.matched(0, self._wants.matched(slot, image, callee))
-        is_asked = self._wants.chooses(slot, image, callee)
-        treatment = self._wants.treatment(slot, callee) if is_asked else None
-        if treatment is None:
+        self._recorder.matched(0, self._selection.matched(slot, image, callee))
+        is_asked = self._selection.chooses(slot, image, callee)
+        spec = self._selection.spec(slot, callee) if is_asked else None
+        if spec is None:
             return 1
         armed: Armed | int
         if not is_known:
             armed = layout.REFUSED_NO_SITE
         elif slot.is_call:
-            armed = self.slots.hook(slot, image, treatment)
+            armed = self.slots.hook(slot, image, spec)
         else:
-            armed = self.slots.hook_shared(slot, image, treatment)
+            armed = self.slots.hook_shared(slot, image, spec)
         refusal = armed if isinstance(armed, int) else layout.HOOKED
-        number = self._record_slot(slot, image, callee, treatment, refusal, held)
+        number = self._record_slot(slot, image, callee, spec, refusal, held)
         if number == layout.NONE:
             return 2
         if isinstance(armed, Armed):
             armed.number = number
             if armed.is_part:
                 refusal = layout.REFUSED_ADDRESS_TAKEN
-                self._record_slot(slot, image, callee, treatment, refusal, held)
+                self._record_slot(slot, image, callee, spec, refusal, held)
         return 0 if refusal == layout.HOOKED else 2
 
     def _record_slot(
@@ -334,15 +332,15 @@ class ImageHooks:
         slot: CalledSlot,
         image: LoadedElf | None,
         callee: LoadedElf | None,
-        treatment: Treatment,
+        spec: CallSpec,
         refusal: int,
         held: int,
     ) -> int:
         if callee is not None:
             self._record_image(callee, IMAGE_STARTUP)
-        function = treatment.function
+        function = spec.function
         kind = layout.SLOT_JUMP_SLOT if slot.is_call else layout.SLOT_GLOB_DAT
-        flags = layout.SLOT_ENTRY_ONLY if treatment.is_alone else 0
+        flags = layout.SLOT_ENTRY_ONLY if spec.is_alone else 0
         if slot.relocation:
             flags |= layout.SLOT_LAZY
         return self._recorder.slot(
@@ -358,7 +356,7 @@ class ImageHooks:
             flags=flags,
             error_rule=function.error_rule,
             treatment=function.flags,
-            instrument=self._wants.kind,
+            instrument=self._selection.kind,
         )
 
     def _callee(self, slot: CalledSlot, held: int) -> LoadedElf | None:

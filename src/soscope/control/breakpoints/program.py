@@ -7,7 +7,7 @@ import time
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import Encoding, Segment
-from soscope.control.breakpoints.watch import Wanted
+from soscope.control.breakpoints.watch import SlotSelection
 from soscope.control.command import ExitStatus
 from soscope.control.program import Program, SessionEvents
 from soscope.control.settings import Hooks, SessionSettings
@@ -44,11 +44,11 @@ class ProgramRun:
     """One executed program, with its control block, which forked children share.
 
     `program` is the session's record of it, and `traced` has its file. `recorder` writes its
-    calls, and `wants` decides which. `inside` are names of functions whose calls are seen at their
-    first instruction. `string_limit` is in bytes.
+    calls, and `selection` decides which. `inside` are names of functions whose calls are seen at
+    their first instruction. `string_limit` is in bytes.
     """
 
-    __slots__ = ("inside", "program", "recorder", "string_limit", "traced", "wants")
+    __slots__ = ("inside", "program", "recorder", "selection", "string_limit", "traced")
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class ProgramRun:
         self.program = program
         self.traced = traced
         self.recorder = Recorder(program.block, Sampler().ticks, make_room)
-        self.wants = Wanted(hooks, traced.convention, traced.arch, traced.coding)
+        self.selection = SlotSelection(hooks, traced.convention, traced.arch, traced.coding)
         self.string_limit = hooks.string_limit
         self.inside = settings.inside
 

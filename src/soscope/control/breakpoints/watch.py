@@ -53,7 +53,7 @@ PROCESSES = frozenset(
 )
 
 
-class Treatment:
+class CallSpec:
     """How a call of one function is captured.
 
     `passed` and `tail` are the kinds of its arguments. `led` converts the memory that they point
@@ -75,7 +75,7 @@ class Treatment:
         self.flags: dict[int, str] = {}
 
 
-class Wanted:
+class SlotSelection:
     """Decides for the slots of one program, for one instrument."""
 
     __slots__ = (
@@ -150,7 +150,7 @@ class Wanted:
             )
         return self._planner
 
-    def treatment(self, slot: CalledSlot, callee: LoadedElf | None) -> Treatment | None:
+    def spec(self, slot: CalledSlot, callee: LoadedElf | None) -> CallSpec | None:
         """Return how calls of a slot are captured, None if soscope must not touch them."""
         name = None if callee is None else callee.name
         function = self._table.find(slot.symbol, slot.version, name)
@@ -169,7 +169,7 @@ class Wanted:
             )
             declared = declared or self._prototypes.row(slot.symbol)
         if declared is None:
-            return Treatment(function, _SIX, catalog.TAIL_NONE, is_alone=is_alone)
+            return CallSpec(function, _SIX, catalog.TAIL_NONE, is_alone=is_alone)
         arguments = declared[1]
         longest = max((each for _, each in declared[2]), key=len, default=())
         structs = self._prototypes.structures(declared[0])
@@ -185,21 +185,21 @@ class Wanted:
         if result == layouts.LONGEST and self._convention.has_unnamed_x87:
             result = None
         if passed is None or result is None:  # the places of the other arguments are not known
-            return Treatment(_undeclared(function), _SIX, catalog.TAIL_NONE, is_alone=is_alone)
+            return CallSpec(_undeclared(function), _SIX, catalog.TAIL_NONE, is_alone=is_alone)
         if declared[3].startswith(catalog.TAIL_WORDS):
             passed = passed + _SIX[len(passed) :]
-        treatment = Treatment(function, passed, declared[3], is_alone=is_alone)
-        treatment.result = result
-        treatment.led = Led(declared, self._plans(), structs)
+        spec = CallSpec(function, passed, declared[3], is_alone=is_alone)
+        spec.result = result
+        spec.led = Led(declared, self._plans(), structs)
         for argument in arguments:
             name = argument[3][3]
             if self._constants.has(name) and argument[1] == catalog.PLACE_INT:
-                treatment.flags[argument[2]] = name
-        return treatment
+                spec.flags[argument[2]] = name
+        return spec
 
 
 def _undeclared(function: KnownFunction) -> KnownFunction:
-    """Return the treatment of a function whose declaration cannot be used."""
+    """Return how a function is captured whose declaration cannot be used."""
     flags = function.flags & ~_PROGRAMS | layout.FN_FOREIGN
     return KnownFunction(flags, 0, layout.NONE, b"", b"")
 
@@ -217,22 +217,22 @@ def _names(image: LoadedElf | None) -> tuple[str, str, bool]:
 class Armed:
     """One slot whose calls are noticed. `number` is that of its record, -1 before it has one.
 
-    `call` is the treatment of its calls. `runs_on` is set if the thread is at the function
+    `spec` tells how its calls are captured. `runs_on` is set if the thread is at the function
     already. `tells_thread` is set if soscope's code has put the thread pointer into a register.
     `is_part` is set if some calls through the slot may not be noticed.
     """
 
-    __slots__ = ("call", "image", "is_part", "number", "slot")
+    __slots__ = ("image", "is_part", "number", "slot", "spec")
 
     runs_on = False
     tells_thread = False
 
-    def __init__(self, slot: CalledSlot, image: LoadedElf, call: object) -> None:
+    def __init__(self, slot: CalledSlot, image: LoadedElf, spec: CallSpec) -> None:
         self.slot = slot
         self.image = image
         self.number = -1
         self.is_part = False
-        self.call = call
+        self.spec = spec
 
 
 class CallWatch:
@@ -250,11 +250,11 @@ class CallWatch:
     changes_slots = False
     faults = False
 
-    def hook(self, slot: CalledSlot, image: LoadedElf, call: object) -> Armed | int:
+    def hook(self, slot: CalledSlot, image: LoadedElf, spec: CallSpec) -> Armed | int:
         """Notice calls through a slot. Return why that is not possible: a REFUSED_ of `layout`."""
         raise NotImplementedError
 
-    def hook_shared(self, _slot: CalledSlot, _image: LoadedElf, _call: object) -> Armed | int:
+    def hook_shared(self, _slot: CalledSlot, _image: LoadedElf, _spec: CallSpec) -> Armed | int:
         """Notice calls through a slot whose address is also used otherwise than for calls.
 
         Return why that is not possible, as `hook` does.
@@ -498,9 +498,9 @@ class EntryPoints:
             return addr & ~1
         return addr + image.behind_entry(other) if convention.local_entries else addr
 
-    def watch(self, slot: CalledSlot, image: LoadedElf, call: object, number: int) -> None:
+    def watch(self, slot: CalledSlot, image: LoadedElf, spec: CallSpec, number: int) -> None:
         """Put a breakpoint at the first instruction of a function."""
-        armed = self._at[slot.addr] = EntryPoint(slot, image, call)
+        armed = self._at[slot.addr] = EntryPoint(slot, image, spec)
         armed.number = number
         self._put(armed)
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.control.breakpoints.calls import Calls, OpenCall
-from soscope.control.breakpoints.watch import Armed, EntryPoint, EntryPoints, Treatment
+from soscope.control.breakpoints.watch import Armed, EntryPoint, EntryPoints
 from soscope.control.native.images import NativeHooks
 from soscope.control.native.process import NativeRun
 from soscope.entry.breakpoint import Frame, Points
@@ -44,10 +44,8 @@ class NativeCalls(Calls):
         """Record a call that is about to be made by the thread whose registers were read."""
         if armed.number < 0 or (task.is_child and not self._follows):
             return
-        treatment = armed.call
-        assert isinstance(treatment, Treatment)
         sp = self._threads.values[self._sp]
-        self.record_call(task.pid, tid, armed.number, treatment, sp, return_addr)
+        self.record_call(task.pid, tid, armed.number, armed.spec, sp, return_addr)
 
     def _has_point(self, return_addr: int) -> bool:
         back = self._traps.at.get(return_addr)

@@ -17,7 +17,7 @@ from soscope.binfmt.source import BufferSource
 from soscope.binfmt.stubs.finder import Through
 from soscope.control.breakpoints.hooking import ImageHooks
 from soscope.control.breakpoints.images import CalledSlot, LoadedElf
-from soscope.control.breakpoints.watch import Armed, CallWatch
+from soscope.control.breakpoints.watch import Armed, CallSpec, CallWatch
 from soscope.control.settings import SITES
 from soscope.entry.native.traps import NativeMemory, Traps
 from soscope.errors import FormatError
@@ -83,9 +83,9 @@ class NativeSites(CallWatch):
         """Return whether any code goes through a slot."""
         return slot.addr in self._found.get(image, ())
 
-    def hook(self, slot: CalledSlot, image: LoadedElf, call: object) -> Armed | int:
+    def hook(self, slot: CalledSlot, image: LoadedElf, spec: CallSpec) -> Armed | int:
         """Put traps at the call sites of a slot."""
-        armed = Armed(slot, image, call)
+        armed = Armed(slot, image, spec)
         told = self._found.get(image, {}).get(slot.addr, [])
         if not told:
             return layout.REFUSED_NO_SITE

@@ -21,7 +21,7 @@ from soscope.control.breakpoints.calls import Calls, OpenCall
 from soscope.control.breakpoints.hooking import ImageHooks
 from soscope.control.breakpoints.images import GuestMemory, InterruptedPoints
 from soscope.control.breakpoints.program import Company
-from soscope.control.breakpoints.watch import Armed, CallWatch, EntryPoints, Treatment
+from soscope.control.breakpoints.watch import Armed, CallSpec, CallWatch, EntryPoints
 from soscope.control.outcome import EngineVerdict
 from soscope.control.qemu.program import RemoteRun
 from soscope.entry.breakpoint import Frame, Points
@@ -202,7 +202,7 @@ def serve(
 class RemoteCalls(Calls):
     """The calls of one program behind a stub.
 
-    A call without a treatment makes a process. When it has returned, `slots` lead to soscope
+    A call without a `spec` makes a process. When it has returned, `slots` lead to soscope
     again.
     """
 
@@ -229,14 +229,12 @@ class RemoteCalls(Calls):
 
     def _drop(self, frame: Frame[OpenCall]) -> None:
         self._points.leave(frame.return_addr)
-        if frame.call.treatment is None and not self._recorder.is_stopped:
+        if frame.call.spec is None and not self._recorder.is_stopped:
             self._slots.take_again()
 
-    def _record_return(
-        self, pid: int, tid: int, sp: int, call: OpenCall, treatment: Treatment
-    ) -> None:
+    def _record_return(self, pid: int, tid: int, sp: int, call: OpenCall, spec: CallSpec) -> None:
         if not self._recorder.is_stopped:
-            super()._record_return(pid, tid, sp, call, treatment)
+            super()._record_return(pid, tid, sp, call, spec)
 
     def copy_from(self, parent: RemoteCalls, creator: int, tid: int) -> None:
         """Take over from `parent` what the first thread of a forked process has.
@@ -501,10 +499,8 @@ class Engine:
             self._calls.errno.learn()
         sp = self._stub.get(self._convention.sp)
         return_addr = self._slots.return_addr(pc) or self._return_addr(sp)
-        treatment = armed.call
-        is_seen = armed.number >= 0 and not self._recorder.is_stopped
-        if is_seen and isinstance(treatment, Treatment):
-            self._calls.record_call(self._pid, self._tid, armed.number, treatment, sp, return_addr)
+        if armed.number >= 0 and not self._recorder.is_stopped:
+            self._calls.record_call(self._pid, self._tid, armed.number, armed.spec, sp, return_addr)
 
     def _follow(self, sp: int, point: int | None) -> None:
         """Single-step the thread, from a breakpoint `point`, until the slots allow it to run."""

@@ -9,7 +9,14 @@ from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.stubs import sites
 from soscope.binfmt.stubs.sites import StubSite
 from soscope.control.breakpoints.images import CalledSlot, GuestMemory, LoadedElf
-from soscope.control.breakpoints.watch import Armed, CallWatch, ChangedSlots, Sender, without
+from soscope.control.breakpoints.watch import (
+    Armed,
+    CallSpec,
+    CallWatch,
+    ChangedSlots,
+    Sender,
+    without,
+)
 from soscope.control.settings import SITES, SLOT
 from soscope.entry.breakpoint import Points
 from soscope.entry.remote.convention import Convention
@@ -66,18 +73,18 @@ class SiteWatch(CallWatch):
         self._armed: dict[int, Armed] = {}  # address of the slot -> slot
         self._at: dict[int, tuple[StubSite, int, LoadedElf]] = {}  # with the slot's address
 
-    def hook(self, slot: CalledSlot, image: LoadedElf, call: object) -> Armed | int:
+    def hook(self, slot: CalledSlot, image: LoadedElf, spec: CallSpec) -> Armed | int:
         """Put traps at the call sites of a slot."""
         told = self._by_slot(image).get(slot.addr - image.linked.load_bias, [])
         if not told and not any(image is other for _, slot, other in self._at.values() if not slot):
             return layout.REFUSED_NO_SITE
         for site in told:
             self._stop_at(site, image)
-        armed = self._armed[slot.addr] = Armed(slot, image, call)
+        armed = self._armed[slot.addr] = Armed(slot, image, spec)
         self._first[slot.addr] = self._memory.word(slot.addr)
         return armed
 
-    def hook_shared(self, slot: CalledSlot, image: LoadedElf, call: object) -> Armed | int:
+    def hook_shared(self, slot: CalledSlot, image: LoadedElf, spec: CallSpec) -> Armed | int:
         """Put breakpoints at the calls through a slot that code also uses otherwise."""
         vaddr = slot.addr - image.linked.load_bias
         told = self._by_slot(image).get(vaddr, [])
@@ -85,7 +92,7 @@ class SiteWatch(CallWatch):
             return layout.REFUSED_ADDRESS_TAKEN
         if len(self._at) + len(told) > _MOST_SHARED:
             return layout.REFUSED_FULL
-        armed = self.hook(slot, image, call)
+        armed = self.hook(slot, image, spec)
         if isinstance(armed, Armed):
             armed.is_part = vaddr in self._unclear[image]
         return armed
@@ -288,7 +295,7 @@ class DetouredSlots(ChangedSlots):
     def _cell(self, number: int) -> int:
         return self._cells + number * self._memory.coding.word.size
 
-    def hook(self, slot: CalledSlot, image: LoadedElf, call: object) -> Armed | int:
+    def hook(self, slot: CalledSlot, image: LoadedElf, spec: CallSpec) -> Armed | int:
         """Make a slot lead to soscope's code."""
         if slot.is_code:
             return layout.REFUSED_TEXT
@@ -312,12 +319,12 @@ class DetouredSlots(ChangedSlots):
             detours.numbers.append(change)
         if not self._lead(detours, slot.addr, cell, self._shapes.noticed):
             return layout.REFUSED_WRITE
-        armed = self._armed[cell] = Detoured(slot, image, call)
+        armed = self._armed[cell] = Detoured(slot, image, spec)
         return armed
 
-    def hook_shared(self, slot: CalledSlot, image: LoadedElf, call: object) -> Armed | int:
+    def hook_shared(self, slot: CalledSlot, image: LoadedElf, spec: CallSpec) -> Armed | int:
         """Put breakpoints where code calls through a slot that is also compared or passed on."""
-        return self._sites.hook_shared(slot, image, call)
+        return self._sites.hook_shared(slot, image, spec)
 
     def _lead(
         self, detours: _Detours, addr: int, cell: int, where: Callable[[int, int], int]

@@ -6,7 +6,14 @@ from __future__ import annotations
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.isa import part
 from soscope.control.breakpoints.images import CalledSlot, GuestMemory, LoadedElf
-from soscope.control.breakpoints.watch import Armed, CallWatch, ChangedSlots, Sender, without
+from soscope.control.breakpoints.watch import (
+    Armed,
+    CallSpec,
+    CallWatch,
+    ChangedSlots,
+    Sender,
+    without,
+)
 from soscope.control.outcome import EngineVerdict
 from soscope.control.qemu.sites import SiteWatch
 from soscope.control.settings import POISON, SLOT
@@ -54,17 +61,17 @@ class CheckedWatch(CallWatch):
         self._codes: set[int] = set()  # addresses of those slots
         self._passed: dict[int, int] = {}  # slot -> calls that only their site has seen
 
-    def hook(self, slot: CalledSlot, image: LoadedElf, call: object) -> Armed | int:
+    def hook(self, slot: CalledSlot, image: LoadedElf, spec: CallSpec) -> Armed | int:
         """Let both engines notice the calls of a slot. Only one result gets a slot number."""
-        by_site = self._at_sites.hook(slot, image, call)
-        by_slot = self._at_slots.hook(slot, image, call)
+        by_site = self._at_sites.hook(slot, image, spec)
+        by_slot = self._at_slots.hook(slot, image, spec)
         if isinstance(by_site, Armed) and by_slot == layout.REFUSED_TEXT:
             self._alone[image.name] = self._alone.get(image.name, 0) + 1
             self._codes.add(slot.addr)
             return by_site
         return by_site if self.name == self._at_sites.name else by_slot
 
-    def hook_shared(self, slot: CalledSlot, image: LoadedElf, call: object) -> Armed | int:
+    def hook_shared(self, slot: CalledSlot, image: LoadedElf, spec: CallSpec) -> Armed | int:
         """Refuse the slot, because one of the two engines cannot notice its calls."""
         return layout.REFUSED_ADDRESS_TAKEN
 
@@ -190,8 +197,8 @@ class PltSlot(Armed):
 
     __slots__ = ("entry", "target")
 
-    def __init__(self, slot: CalledSlot, image: LoadedElf, call: object, entry: int) -> None:
-        super().__init__(slot, image, call)
+    def __init__(self, slot: CalledSlot, image: LoadedElf, spec: CallSpec, entry: int) -> None:
+        super().__init__(slot, image, spec)
         self.entry = entry
         self.target = 0
 
@@ -236,7 +243,7 @@ class PltWatch(ChangedSlots):
         """Return whether soscope can find the resolver on a machine."""
         return part(arch, "resolver") is not None
 
-    def hook(self, slot: CalledSlot, image: LoadedElf, call: object) -> Armed | int:
+    def hook(self, slot: CalledSlot, image: LoadedElf, spec: CallSpec) -> Armed | int:
         """Make a slot lead to its PLT entry, and put a breakpoint there."""
         if slot.is_code:
             return layout.REFUSED_TEXT
@@ -246,7 +253,7 @@ class PltWatch(ChangedSlots):
         entry = entries.get(slot.addr - image.linked.load_bias)
         if entry is None:
             return layout.REFUSED_NO_SITE
-        armed = PltSlot(slot, image, call, entry + image.linked.load_bias)
+        armed = PltSlot(slot, image, spec, entry + image.linked.load_bias)
         if self._memory.word(slot.addr) == armed.entry and not end:
             return layout.REFUSED_NO_SITE
         if not self._take(armed):
@@ -381,16 +388,16 @@ class Poisoned(Armed):
     __slots__ = ("before", "cell", "poison")
 
     def __init__(
-        self, slot: CalledSlot, image: LoadedElf, call: object, *, poison: int, cell: int
+        self, slot: CalledSlot, image: LoadedElf, spec: CallSpec, *, poison: int, cell: int
     ) -> None:
-        super().__init__(slot, image, call)
+        super().__init__(slot, image, spec)
         self.before = 0
         self.poison = poison
         self.cell = cell
 
     def copy(self) -> Poisoned:
         """Return the same slot for a forked process."""
-        copied = Poisoned(self.slot, self.image, self.call, poison=self.poison, cell=self.cell)
+        copied = Poisoned(self.slot, self.image, self.spec, poison=self.poison, cell=self.cell)
         copied.number, copied.is_part, copied.before = self.number, self.is_part, self.before
         return copied
 
@@ -447,12 +454,12 @@ class PoisonedSlots(ChangedSlots):
         """Return whether the program has no memory at the addresses to be used."""
         return memory.is_free(_FIRST, _END)
 
-    def hook(self, slot: CalledSlot, image: LoadedElf, call: object) -> Armed | int:
+    def hook(self, slot: CalledSlot, image: LoadedElf, spec: CallSpec) -> Armed | int:
         """Make a slot lead to an unmapped address."""
         if slot.is_entry and self._points is not None:
             if len(self._entries) >= _MOST_ENTRIES:
                 return layout.REFUSED_FULL
-            entry = self._entries[slot.addr] = Armed(slot, image, call)
+            entry = self._entries[slot.addr] = Armed(slot, image, spec)
             self._points.want(slot.addr)
             return entry
         if slot.is_code:
@@ -466,7 +473,7 @@ class PoisonedSlots(ChangedSlots):
             cell = self._cells
             self._cells += _CELL
         poison = self._free.pop() if self._free else self._next
-        armed = Poisoned(slot, image, call, poison=poison, cell=cell)
+        armed = Poisoned(slot, image, spec, poison=poison, cell=cell)
         if not self._take(armed):
             return layout.REFUSED_WRITE
         if poison == self._next:
