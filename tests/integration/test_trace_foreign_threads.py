@@ -30,10 +30,10 @@ sys.exit(main())
 # Threads stand still for a breakpoint when the first one is about to end the program.
 ENDS_IN_PAUSE = """
 import sys
-from soscope.entry.remote.qemu import Turnstile
+from soscope.entry.remote.qemu import StopSerializer
 from tests.support.time.patience import until
 SLEEPS = 230  # clock_nanosleep(2)
-stopped = Turnstile.has_stopped
+stopped = StopSerializer.has_stopped
 def has_stopped(self):
     stopped(self)
     first = self._threads.get(self._pid)
@@ -44,7 +44,7 @@ def has_stopped(self):
         self._is_blocked = lambda thread: False
         self.pause()
         print("paused at the end", file=sys.stderr)
-Turnstile.has_stopped = has_stopped
+StopSerializer.has_stopped = has_stopped
 from soscope.verbs.main import main
 sys.exit(main())
 """

@@ -6,7 +6,7 @@
 
 The emulator's stub reports one stopped thread while the others run on, so their stops would be
 lost. So before a second thread begins, threads are made to enter the stub one by one
-(`Turnstile`). If that cannot be done, the program goes on untraced from there on.
+(`StopSerializer`). If that cannot be done, the program goes on untraced from there on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from soscope.entry.breakpoint import Frame, Points
 from soscope.entry.remote import packets
 from soscope.entry.remote.convention import Convention
 from soscope.entry.remote.packets import RemoteStop
-from soscope.entry.remote.qemu import Turnstile
+from soscope.entry.remote.qemu import StopSerializer
 from soscope.entry.remote.stub import RemoteStub
 from soscope.errors import RemoteError
 
@@ -299,7 +299,7 @@ class Engine:
         self._tid = 0
         self._interrupted = InterruptedPoints()
         self._faults = OwnFaults(self._slots, self._points, self._hooks, memory)
-        self.turnstile: Turnstile | None = None  # set before a second thread begins
+        self.serializer: StopSerializer | None = None  # set before a second thread begins
 
     def _make_watch(self) -> CallWatch:
         return self.run.make_watch(self._points)
@@ -340,7 +340,7 @@ class Engine:
         )
         if is_silent:
             self.is_over |= self._stub.is_over
-            self.has_ended |= self.turnstile is not None and self.turnstile.is_ending
+            self.has_ended |= self.serializer is not None and self.serializer.is_ending
         return some
 
     def _handle_timed(self, stop: RemoteStop) -> None:
@@ -360,9 +360,9 @@ class Engine:
                 self.is_left = True
                 self._company.say(NEVER)
             return
-        if self.turnstile is not None:
+        if self.serializer is not None:
             self._points.has_stopped()
-            self._forget_ended(self.turnstile)
+            self._forget_ended(self.serializer)
         elif self._tid and stop.tid and stop.tid != self._tid:
             self._leave(stop, NOT_FURTHER)
             return
@@ -384,10 +384,10 @@ class Engine:
             self._company.signalled(self._pid, self._tid, packets.linux_signal(stop.number))
             self._stub.resume(stop.number)
 
-    def _forget_ended(self, turnstile: Turnstile) -> None:
+    def _forget_ended(self, serializer: StopSerializer) -> None:
         """Drop the open calls of threads that have ended."""
-        while turnstile.ended:
-            self.forget_thread(turnstile.ended.pop())
+        while serializer.ended:
+            self.forget_thread(serializer.ended.pop())
 
     def forget_thread(self, tid: int) -> None:
         """Drop the data of a thread that has ended or has another memory by now."""
@@ -527,8 +527,8 @@ class Engine:
         """Prepare for another thread or process. Return whether the program was detached."""
         name = self._hooks.guards[pc]
         if name in watch.ENDS:
-            if self.turnstile is not None:
-                self.turnstile.shut()
+            if self.serializer is not None:
+                self.serializer.shut()
             return False
         sp = self._stub.get(self._convention.sp)
         if name in watch.CLOSERS:
@@ -542,8 +542,8 @@ class Engine:
             name in watch.CLONES and makes_thread(self._stub, self._memory, self._convention, sp)
         ):
             return not self._prepare_for_threads()
-        if self.turnstile is not None:
-            return False  # the turnstile reports each new process
+        if self.serializer is not None:
+            return False  # the serializer reports each new process
         self._slots.give_back()
         if name != "syscall":  # syscall() seldom makes a process
             self._company.say(IN_CHILDREN)
@@ -565,18 +565,18 @@ class Engine:
 
     def _prepare_for_threads(self) -> bool:
         """Prepare for several threads. If that is not possible, detach from the program."""
-        if self.turnstile is not None:
+        if self.serializer is not None:
             return True
         try:
             if self._slots.for_one_thread:
                 raise OSError(ENOTSUP, f"engine {self._slots.for_one_thread} is for one thread")
-            self.turnstile = Turnstile(self._memory.pid, self._tid, self._at_child)
+            self.serializer = StopSerializer(self._memory.pid, self._tid, self._at_child)
         except OSError as error:
             self._give_all_back()
             self._company.say(f"{NOT_FURTHER} ({(error.strerror or '').lower()})")
             self._detach()
             return False
-        self._stub.turns = self.turnstile
+        self._stub.turns = self.serializer
         self._points.is_sparing = True
         self._hooks.guard_ends()
         return True

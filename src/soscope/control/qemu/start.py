@@ -380,15 +380,15 @@ class RemoteTarget(Target):
             engine.work(0.05)
 
     def _next_event(self) -> tuple[int, int] | None:
-        """Return the next wait status. While there is a turnstile, it takes them.
+        """Return the next wait status. While stops are serialized, the serializer takes them.
 
         A process that has ended is looked at before its wait status is taken, because an executed
         program may be over by now. A zombie has no program that could be read, but it has its
         name (proc(5)).
         """
-        turnstile = None if self.engine is None else self.engine.turnstile
-        if turnstile is not None and not turnstile.is_gone:
-            return turnstile.take_status() if self.exit is None else None
+        serializer = None if self.engine is None else self.engine.serializer
+        if serializer is not None and not serializer.is_gone:
+            return serializer.take_status() if self.exit is None else None
         if self.engine is None or self.exit is not None:
             return super()._next_event()
         try:
@@ -409,8 +409,8 @@ class RemoteTarget(Target):
         """Restore soscope's own signal handling (see `Target.leave`)."""
         if self.memory is not None:
             self.memory.close()
-        if self.engine is not None and self.engine.turnstile is not None:
-            self.engine.turnstile.close()
+        if self.engine is not None and self.engine.serializer is not None:
+            self.engine.serializer.close()
         super().leave()
 
 

@@ -207,9 +207,9 @@ def _stops_soon(tid: int) -> bool:
     return False
 
 
-# The turnstile: threads of an emulated program enter the emulator's stub one by one.
+# Serialize stops: threads of an emulated program enter the emulator's stub one by one.
 #
-#     runs ─ is about to stop ─► at the turnstile ─ its turn ─► in the stub ─► translated code: runs
+#     runs ─ is about to stop ─► waits ─ its turn ─► in the stub ─► translated code: runs
 #
 # The stub reports the thread that has stopped, and knows no other thread until that one goes on. If
 # a second thread stops meanwhile, it takes the first one's place, and both stops are lost. No
@@ -219,8 +219,8 @@ def _stops_soon(tid: int) -> bool:
 # inherit it. A thread that is about to look for its signal waits there, where it holds no lock of
 # the emulator, until the thread before it enters translated code again, which is a second
 # breakpoint. By then the emulator has thrown away all translated code, as it does after each stop.
-# No other thread may end during that, and none does, because ending threads come by the turnstile,
-# too.
+# No other thread may end during that, and none does, because ending threads come to that system
+# call, too.
 #
 # Each thread goes through the list of the stub's breakpoints without a lock. So while a breakpoint
 # is set or removed, threads may only run in translated code (`pause`).
@@ -267,8 +267,8 @@ class _Thread:
         self.is_new = is_new
 
 
-class Turnstile:
-    """The turnstile of one emulator. All calls come from one thread.
+class StopSerializer:
+    """Serializes the stops of one emulator's threads. All calls come from one thread.
 
     `ended` are threads that have ended, for the engine to drop them. `is_ending` is set while the
     program ends, when stops of its threads are not reported any more.
@@ -290,7 +290,7 @@ class Turnstile:
         ]
         first = _Thread(tid, is_new=False)
         self._threads = {tid: first}
-        self._queue: list[_Thread] = []  # at the turnstile, next one first
+        self._queue: list[_Thread] = []  # waiting for their turn, next one first
         self._inside: _Thread | None = first
         self._statuses: list[tuple[int, int]] = []
         self._call = 0  # address of the sigprocmask instruction
@@ -365,7 +365,7 @@ class Turnstile:
         self._is_shut = True
 
     def end(self, packets: PacketStream) -> None:
-        """Let a thread end the program that has not come by the turnstile.
+        """Let a thread end the program that has not waited for its turn.
 
         It reports to the stub's client, too, and waits for an answer, as the thread in the stub
         may do. That one would take the answer, so it is stopped. A pause ends, because the thread
