@@ -21,7 +21,7 @@ from soscope.control.program import Program, SessionEvents
 from soscope.control.qemu.engine import Engine
 from soscope.control.qemu.program import ForeignProgram, RemoteRun
 from soscope.control.qemu.sites import DetouredSlots, SiteWatch
-from soscope.control.qemu.watches import CheckedWatch, PltWatch, PoisonedSlots
+from soscope.control.qemu.watches import CheckedWatch, FaultingSlots, PltWatch
 from soscope.control.settings import (
     AUTO,
     ENTRIES,
@@ -218,7 +218,7 @@ class WatchMaker:
             assert foreign.loader is not None
             self._place = make(stub, memory, foreign.convention, foreign.loader, base, is_code=True)
         if POISON in (choice.name, choice.beside):
-            if not PoisonedSlots.is_possible(memory):
+            if not FaultingSlots.is_possible(memory):
                 raise RemoteError(
                     "the program has memory at the lowest addresses, which are needed",
                     hint="--engine sites",
@@ -258,7 +258,7 @@ class WatchMaker:
         words = 1 + len(convention.descriptor)
         # If `points` are in use for call sites, points at slots that are code would conflict with
         # them.
-        return PoisonedSlots(
+        return FaultingSlots(
             self._memory,
             sender,
             self._place,

@@ -378,31 +378,33 @@ _MOST_ENTRIES = 200  # because an emulator checks all breakpoints at each indire
 _APART = 4  # bytes between two addresses: no processor rounds jumps further
 
 
-class Poisoned(Armed):
+class FaultingSlot(Armed):
     """One slot that leads to an unmapped address.
 
     `before` is its former value. `cell` is the address at which the loader stores the function's
-    address, 0 if the loader will not do that any more. `poison` is its present value.
+    address, 0 if the loader will not do that any more. `unmapped` is its present value.
     """
 
-    __slots__ = ("before", "cell", "poison")
+    __slots__ = ("before", "cell", "unmapped")
 
     def __init__(
-        self, slot: CalledSlot, image: LoadedElf, spec: CallSpec, *, poison: int, cell: int
+        self, slot: CalledSlot, image: LoadedElf, spec: CallSpec, *, unmapped: int, cell: int
     ) -> None:
         super().__init__(slot, image, spec)
         self.before = 0
-        self.poison = poison
+        self.unmapped = unmapped
         self.cell = cell
 
-    def copy(self) -> Poisoned:
+    def copy(self) -> FaultingSlot:
         """Return the same slot for a forked process."""
-        copied = Poisoned(self.slot, self.image, self.spec, poison=self.poison, cell=self.cell)
+        copied = FaultingSlot(
+            self.slot, self.image, self.spec, unmapped=self.unmapped, cell=self.cell
+        )
         copied.number, copied.is_part, copied.before = self.number, self.is_part, self.before
         return copied
 
 
-class PoisonedSlots(ChangedSlots):
+class FaultingSlots(ChangedSlots):
     """All slots of one program that lead to unmapped addresses."""
 
     __slots__ = (
@@ -447,7 +449,7 @@ class PoisonedSlots(ChangedSlots):
         self._cells_end = cells + size
         self._next = _FIRST
         self._free: list[int] = []
-        self.armed: dict[int, Poisoned] = {}  # unmapped address -> slot
+        self.armed: dict[int, FaultingSlot] = {}  # unmapped address -> slot
 
     @staticmethod
     def is_possible(memory: GuestMemory) -> bool:
@@ -472,13 +474,13 @@ class PoisonedSlots(ChangedSlots):
                 return layout.REFUSED_FULL
             cell = self._cells
             self._cells += _CELL
-        poison = self._free.pop() if self._free else self._next
-        armed = Poisoned(slot, image, spec, poison=poison, cell=cell)
+        unmapped = self._free.pop() if self._free else self._next
+        armed = FaultingSlot(slot, image, spec, unmapped=unmapped, cell=cell)
         if not self._take(armed):
             return layout.REFUSED_WRITE
-        if poison == self._next:
+        if unmapped == self._next:
             self._next += _APART
-        self.armed[poison] = armed
+        self.armed[unmapped] = armed
         return armed
 
     def at_fault(self, pc: int) -> Armed | None:
@@ -489,7 +491,7 @@ class PoisonedSlots(ChangedSlots):
         """Return the slot whose code a thread is about to run, or None."""
         return self._entries.get(pc)
 
-    def _take(self, armed: Poisoned) -> bool:
+    def _take(self, armed: FaultingSlot) -> bool:
         memory, slot = self._memory, armed.slot
         armed.before = memory.word(slot.addr)
         if armed.cell:
@@ -502,17 +504,17 @@ class PoisonedSlots(ChangedSlots):
                 memory.write_word(slot.addr + offset, word or 1)
             if not memory.write_word(slot.relocation, where):
                 return False
-        return memory.write_word(slot.addr, armed.poison)
+        return memory.write_word(slot.addr, armed.unmapped)
 
     def send(self, armed: Armed, pc: int) -> bool:
         """Move the thread on to the slot's target. Return False if the slot's own code does so."""
         if pc in self._entries:
             return False
-        assert isinstance(armed, Poisoned)
+        assert isinstance(armed, FaultingSlot)
         self._send.send(self._target(armed), armed.cell or armed.slot.addr)
         return True
 
-    def _target(self, armed: Poisoned) -> int:
+    def _target(self, armed: FaultingSlot) -> int:
         return self._memory.word(armed.cell) if armed.cell else armed.before
 
     def give_back_in(self, memory: GuestMemory) -> None:
@@ -521,16 +523,16 @@ class PoisonedSlots(ChangedSlots):
             if armed.cell:
                 offset = armed.slot.addr - armed.image.linked.load_bias
                 memory.write_word(armed.slot.relocation, offset)
-            if memory.word(armed.slot.addr) == armed.poison:
+            if memory.word(armed.slot.addr) == armed.unmapped:
                 if armed.cell:
                     for offset in self._behind:
                         word = memory.word(armed.cell + offset)
                         memory.write_word(armed.slot.addr + offset, word)
                 memory.write_word(armed.slot.addr, self._target(armed))
 
-    def forked(self, memory: GuestMemory, points: Points) -> PoisonedSlots:
+    def forked(self, memory: GuestMemory, points: Points) -> FaultingSlots:
         """Return a copy for a forked process."""
-        copied = PoisonedSlots(
+        copied = FaultingSlots(
             memory,
             self._send.copy_for(memory),
             self._cells,
@@ -540,7 +542,7 @@ class PoisonedSlots(ChangedSlots):
         )
         copied._entries = dict(self._entries)
         copied._next, copied._free = self._next, list(self._free)
-        copied.armed = {poison: armed.copy() for poison, armed in self.armed.items()}
+        copied.armed = {unmapped: armed.copy() for unmapped, armed in self.armed.items()}
         copied.is_given_back = self.is_given_back
         return copied
 
@@ -550,7 +552,7 @@ class PoisonedSlots(ChangedSlots):
 
     def forget(self, image: LoadedElf) -> None:
         """Drop the slots of an image that was unloaded."""
-        self._free += [poison for poison, _ in without(image, self.armed)]
+        self._free += [unmapped for unmapped, _ in without(image, self.armed)]
         for addr, _ in without(image, self._entries):
             if self._points is not None:
                 self._points.leave(addr)
