@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 
 from soscope.binfmt.elf.reader import Encoding
-from soscope.control.breakpoints.layouts import Planner, Relaying, kinds_of
+from soscope.control.breakpoints.layouts import Planner, Repacking, kinds_of
 from soscope.control.breakpoints.values import Led, PassedArguments
 from soscope.entry.remote.isa import layouts
 from soscope.prototypes import catalog
@@ -39,7 +39,7 @@ def _struct(name: str, size: int = 16) -> catalog.ArgumentRow:
     return _led(f"struct {name} *", catalog.LEADS_TO_STRUCT, show)
 
 
-def _plan(of: catalog.ArgumentRow, bits: int, order: str, machine: str = "") -> Relaying | None:
+def _plan(of: catalog.ArgumentRow, bits: int, order: str, machine: str = "") -> Repacking | None:
     planner = Planner(
         Encoding(bits, order), layouts.read(machine), frozenset(("timespec",)), most_aligned=8
     )
@@ -51,26 +51,26 @@ def test_words_become_as_wide_as_those_of_x86_64() -> None:
     wide = _led("long long *", catalog.LEADS_TO_VALUES, _LONG)
     plan = _plan(long, 32, ">")
     assert plan is not None
-    assert (plan.reads(16), plan.turned(struct.pack(">ll", -2, 3))) == (
+    assert (plan.reads(16), plan.repacked(struct.pack(">ll", -2, 3))) == (
         8,
         struct.pack("<qq", -2, 3),
     )
     plan = _plan(wide, 32, ">")
     assert plan is not None
-    assert (plan.reads(8), plan.turned(struct.pack(">q", -2))) == (8, struct.pack("<q", -2))
+    assert (plan.reads(8), plan.repacked(struct.pack(">q", -2))) == (8, struct.pack("<q", -2))
 
 
 def test_structures_lie_as_the_table_says() -> None:
     plan = _plan(_struct("timespec"), 32, ">", "ppc")
     assert plan is not None
-    assert (plan.reads(16), plan.turned(struct.pack(">ll", 5, -6))) == (
+    assert (plan.reads(16), plan.repacked(struct.pack(">ll", 5, -6))) == (
         8,
         struct.pack("<qq", 5, -6),
     )
     plan = _plan(_struct("timespec"), 64, ">", "s390x")
     assert plan is not None
-    assert plan.turned(struct.pack(">qq", 5, -6)) == struct.pack("<qq", 5, -6)
-    assert plan.turned(bytes(15)) == b""  # the memory ends in it
+    assert plan.repacked(struct.pack(">qq", 5, -6)) == struct.pack("<qq", 5, -6)
+    assert plan.repacked(bytes(15)) == b""  # the memory ends in it
 
 
 def test_what_nobody_knows_stays_an_address() -> None:
@@ -84,8 +84,8 @@ def test_what_nobody_knows_stays_an_address() -> None:
 def test_fields_are_taken_that_others_choose() -> None:
     plan = _plan(_struct("chosen"), 64, ">", "s390x")
     assert plan is not None
-    assert plan.turned(struct.pack(">iiii", 1, 0, 7, 9)) == struct.pack("<iiii", 1, 0, 7, 0)
-    assert plan.turned(struct.pack(">iiq", 2, 0, 7)) == struct.pack("<iiq", 2, 0, 7)
+    assert plan.repacked(struct.pack(">iiii", 1, 0, 7, 9)) == struct.pack("<iiii", 1, 0, 7, 0)
+    assert plan.repacked(struct.pack(">iiq", 2, 0, 7)) == struct.pack("<iiq", 2, 0, 7)
 
 
 def test_an_argument_may_decide_what_another_leads_to() -> None:
@@ -120,7 +120,7 @@ def test_an_argument_may_decide_what_another_leads_to() -> None:
 def test_fields_in_a_row_are_aligned_as_there() -> None:
     plan = _plan(_struct("own"), 32, ">", "ppc")
     assert plan is not None
-    assert (plan.reads(16), plan.turned(struct.pack(">Ii", 5, -6))) == (
+    assert (plan.reads(16), plan.repacked(struct.pack(">Ii", 5, -6))) == (
         8,
         struct.pack("<Qi4x", 5, -6),
     )
@@ -130,16 +130,16 @@ def test_fields_in_one_place_are_all_as_x86_64_has_them_or_none_is() -> None:
     for order in "<>":
         plan = _plan(_struct("number", 4), 32, order)
         assert plan is not None
-        assert plan.turned(struct.pack(f"{order}f", 2.5)) == struct.pack("<f", 2.5)
+        assert plan.repacked(struct.pack(f"{order}f", 2.5)) == struct.pack("<f", 2.5)
         plan = _plan(_struct("either", 8), 32, order)
         assert plan is not None
-        assert (plan.reads(8), plan.turned(struct.pack(f"{order}I", 5))) == (
+        assert (plan.reads(8), plan.repacked(struct.pack(f"{order}I", 5))) == (
             4,
             struct.pack("<Q", 5),
         )
     plan = _plan(_struct("wide", 8), 32, "<")
     assert plan is not None
-    assert plan.turned(struct.pack("<d", 2.5)) == struct.pack("<d", 2.5)
+    assert plan.repacked(struct.pack("<d", 2.5)) == struct.pack("<d", 2.5)
     # the int is the upper half of the double there, and the lower one here
     assert _plan(_struct("wide", 8), 32, ">") is _plan(_struct("either", 8), 64, ">") is None
     # a pointer as wide as here lies over all of the double

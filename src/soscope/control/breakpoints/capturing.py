@@ -17,7 +17,7 @@ from soscope.control.breakpoints.layouts import (
     Constants,
     Kind,
     PassedRecord,
-    Relaying,
+    Repacking,
     kinds_of_format,
 )
 from soscope.control.breakpoints.values import NOTHING_LED, Led
@@ -166,8 +166,8 @@ class Capturer:
     def result(self, kind: Kind, kept: Kept | None, *, is_signed: bool) -> int:
         """Return the result of a call as a word of 64 bits."""
         if isinstance(kind, PassedRecord):
-            turned = kind.plan.turned(self._record(kind, kept))
-            return int.from_bytes(turned[:8], "little") if kind.place == catalog.PLACE_INT else 0
+            repacked = kind.plan.repacked(self._record(kind, kept))
+            return int.from_bytes(repacked[:8], "little") if kind.place == catalog.PLACE_INT else 0
         convention, bits = self._convention, self._memory.coding.bits
         result = self._stub.get(convention.result)
         if kind == WIDE and convention.result_upper:
@@ -370,7 +370,7 @@ class _ProgramRun:
         if plan is not None:
             self.follow(op, plan)
 
-    def follow(self, op: tuple[int, ...], plan: Relaying = AS_IT_IS) -> None:
+    def follow(self, op: tuple[int, ...], plan: Repacking = AS_IT_IS) -> None:
         """Keep the memory that a word points to, converted by `plan`."""
         code, arg, _, _, limit, flags, item = op
         limit = min(limit or self._capturer.limit, _MOST)
@@ -407,14 +407,14 @@ class _ProgramRun:
         return int.from_bytes(data[:size], order) or None, length
 
     def _bytes(
-        self, addr: int, length: int, limit: int, kind: int, plan: Relaying
+        self, addr: int, length: int, limit: int, kind: int, plan: Repacking
     ) -> tuple[int, bytes]:
         if kind == DATA_WORD_AT:
             length = limit = 8
         wanted = plan.reads(min(length, limit))
         data = self._capturer.read(addr, wanted)
         flags = DATA_TRUNCATED if length > limit or len(data) < wanted else 0
-        data = plan.turned(data)
+        data = plan.repacked(data)
         if wanted and not data:
             flags = DATA_UNREADABLE
         return flags, data

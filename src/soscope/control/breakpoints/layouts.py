@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    Turn: TypeAlias = "Callable[[bytes], bytes]"
+    Repack: TypeAlias = "Callable[[bytes], bytes]"
 
 
 # Convert constants whose values on a machine differ from x86-64's, which recordings use.
@@ -85,29 +85,29 @@ _ALIKE = _PLAIN | {
 }  # read by the machine's own rules
 
 
-class Relaying:
-    """A plan: `there` bytes of the machine become `here` bytes of x86-64, by `turned`."""
+class Repacking:
+    """A plan: `there` bytes of the machine become `here` bytes of x86-64, by `repacked`."""
 
-    __slots__ = ("_turn", "here", "there")
+    __slots__ = ("_repack", "here", "there")
 
-    def __init__(self, here: int, there: int, turn: Turn) -> None:
+    def __init__(self, here: int, there: int, repack: Repack) -> None:
         self.here = here
         self.there = there
-        self._turn = turn
+        self._repack = repack
 
     def reads(self, size: int) -> int:
         """Return how many bytes to read for `size` bytes of x86-64."""
         return size // self.here * self.there if self.here else size
 
-    def turned(self, data: bytes) -> bytes:
+    def repacked(self, data: bytes) -> bytes:
         """Convert `data` to x86-64's layout. If its last element is not complete, it is omitted."""
         if not self.here:
-            return self._turn(data)
+            return self._repack(data)
         whole = range(0, len(data) - self.there + 1, self.there)
-        return b"".join(self._turn(data[at : at + self.there]) for at in whole)
+        return b"".join(self._repack(data[at : at + self.there]) for at in whole)
 
 
-AS_IT_IS = Relaying(0, 0, lambda data: data)
+AS_IT_IS = Repacking(0, 0, lambda data: data)
 
 
 class Planner:
@@ -139,16 +139,16 @@ class Planner:
         self._most_aligned = most_aligned
         self._order = coding.byteorder
 
-    def plan(self, of: catalog.ArgumentRow, structs: catalog.Structs) -> Relaying | None:
+    def plan(self, of: catalog.ArgumentRow, structs: catalog.Structs) -> Repacking | None:
         """Return the plan for the memory that an argument points to, None if it is not known."""
         leads, show = of[4], of[5]
         if leads in _ALIKE:
             return AS_IT_IS
         if leads == catalog.LEADS_TO_SOCKET:
-            return AS_IT_IS if self._order == "little" else Relaying(0, 0, _socket)
+            return AS_IT_IS if self._order == "little" else Repacking(0, 0, _socket)
         if leads == catalog.LEADS_TO_DESCRIPTORS:
             size = self._coding.bits // 8
-            return Relaying(
+            return Repacking(
                 size, size, lambda data: data if self._order == "little" else data[::-1]
             )
         if show is None:
@@ -159,10 +159,10 @@ class Planner:
             return self.structure(show[3], show[1], structs)
         return self._number(of[0], show)
 
-    def _number(self, of: str, show: catalog.Show) -> Relaying | None:
+    def _number(self, of: str, show: catalog.Show) -> Repacking | None:
         how, size, _, _ = show
         if how == catalog.SHOW_SIGNALS:
-            return Relaying(_SIGNAL_WORDS, _SIGNAL_WORDS, self._signals)
+            return Repacking(_SIGNAL_WORDS, _SIGNAL_WORDS, self._signals)
         if how in (
             catalog.SHOW_LONG_DOUBLE,
             catalog.SHOW_COMPLEX,
@@ -178,15 +178,15 @@ class Planner:
             and not is_wide_type(of)
         ):
             there = _HALF
-        return Relaying(size, there, partial(self._integer, show=show))
+        return Repacking(size, there, partial(self._integer, show=show))
 
-    def numbers(self, size: int, count: int) -> Relaying:
+    def numbers(self, size: int, count: int) -> Repacking:
         """Return the plan for `count` numbers of one size side by side, `size` bytes in all."""
         each = size // count
         if self._order == "little":
-            return Relaying(size, size, lambda data: data)
+            return Repacking(size, size, lambda data: data)
         starts = range(0, size, each)
-        return Relaying(
+        return Repacking(
             size, size, lambda data: b"".join(data[at : at + each][::-1] for at in starts)
         )
 
@@ -198,12 +198,12 @@ class Planner:
         return value.to_bytes(size, "little", signed=is_signed)
 
     def _signals(self, data: bytes) -> bytes:
-        turned = data
+        repacked = data
         if self._order == "big" and self._coding.bits == 64:
-            turned = data[::-1]
+            repacked = data[::-1]
         elif self._order == "big":
-            turned = data[:_HALF][::-1] + data[_HALF:][::-1]
-        mask = int.from_bytes(turned, "little")
+            repacked = data[:_HALF][::-1] + data[_HALF:][::-1]
+        mask = int.from_bytes(repacked, "little")
         return (self._constants.signals(mask) & _SIGNALS).to_bytes(len(data), "little")
 
     def places(
@@ -271,7 +271,7 @@ class Planner:
             return None
         return end_there + -end_there % (all_aligned or 1), tuple(places)
 
-    def structure(self, name: str, here: int, structs: catalog.Structs) -> Relaying | None:
+    def structure(self, name: str, here: int, structs: catalog.Structs) -> Repacking | None:
         """Return the plan for a structure of `here` bytes on x86-64, None if it is not known."""
         leaves = leaves_of(name, structs)
         if leaves is None:
@@ -283,7 +283,7 @@ class Planner:
         there = max(there, *(at + size for at, size in places)) if places else there
         moves = list(zip(leaves, places, strict=True))
         moves.sort(key=lambda move: bool(move[0].when))  # conditional fields come last
-        return Relaying(here, there, partial(self._fields, here=here, moves=moves))
+        return Repacking(here, there, partial(self._fields, here=here, moves=moves))
 
     def _are_in_the_way(self, leaves: list[Leaf], places: tuple[tuple[int, int], ...]) -> bool:
         """Return whether two fields share bytes that cannot be converted for both of them.
@@ -389,7 +389,7 @@ class PassedRecord:
     def __init__(
         self,
         of: catalog.ArgumentRow,
-        plan: Relaying,
+        plan: Repacking,
         numbers: list[Number],
         convention: Convention,
         *,
@@ -426,12 +426,12 @@ class PassedRecord:
 
     def as_kept(self, data: bytes) -> bytes:
         """Return the bytes of OP_RESULT, x86-64's registers, from the bytes of a result."""
-        turned = self.plan.turned(data)
+        repacked = self.plan.repacked(data)
         if self.place == catalog.PLACE_MEMORY:
-            return turned
+            return repacked
         kept = bytearray(4 * _EIGHT)
         for number, code in enumerate(self.places):
-            piece = turned[number * _EIGHT : (number + 1) * _EIGHT]
+            piece = repacked[number * _EIGHT : (number + 1) * _EIGHT]
             at = _RESULT_AT[code]
             kept[at : at + len(piece)] = piece
         return bytes(kept)
@@ -442,7 +442,7 @@ class PassedComplex(PassedRecord):
 
     __slots__ = ()
 
-    def __init__(self, of: catalog.ArgumentRow, plan: Relaying, convention: Convention) -> None:
+    def __init__(self, of: catalog.ArgumentRow, plan: Repacking, convention: Convention) -> None:
         half = of[3][1] // 2
         numbers = [Number(at, half, is_float=True) for at in (0, half)]
         super().__init__(of, plan, numbers, convention)

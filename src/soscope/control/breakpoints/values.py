@@ -18,7 +18,7 @@ from soscope.control.breakpoints.layouts import (
     Kind,
     PassedRecord,
     Planner,
-    Relaying,
+    Repacking,
 )
 from soscope.entry.remote.convention import (
     LONG_DOUBLE_PAIR,
@@ -155,7 +155,7 @@ class _Told:
         return numbers if lower == self._lower else b""
 
 
-class UpperHalves:
+class FprUpperHalves:
     """The upper halves of one program's threads, in the memory of its emulator."""
 
     __slots__ = ("_addrs", "_convention", "_layout", "_memory", "_pid", "_stub")
@@ -533,9 +533,10 @@ class Reader:
 
     def _put(self, of: PassedRecord, data: bytes) -> None:
         """Store a structure where x86-64 passes it."""
-        turned = of.plan.turned(data).ljust(of.plan.here, b"\0")
+        repacked = of.plan.repacked(data).ljust(of.plan.here, b"\0")
         pieces = [
-            turned[at : at + _EIGHT].ljust(_EIGHT, b"\0") for at in range(0, len(turned), _EIGHT)
+            repacked[at : at + _EIGHT].ljust(_EIGHT, b"\0")
+            for at in range(0, len(repacked), _EIGHT)
         ]
         for number, piece in enumerate(pieces):
             word = int.from_bytes(piece, "little")
@@ -646,7 +647,7 @@ def extended(word: int, bits: int) -> int:
 
 # Choose how the memory behind a function's pointer arguments is converted.
 
-_Choice = tuple[catalog.Conditions, Relaying | None]
+_Choice = tuple[catalog.Conditions, Repacking | None]
 
 
 class Led:
@@ -678,7 +679,7 @@ class Led:
             if argument[1] == catalog.PLACE_INT:
                 self._deciders[number] = argument[2], (1 << 8 * argument[3][1]) - 1
 
-    def plan(self, item: int, taken: PassedArguments) -> Relaying | None:
+    def plan(self, item: int, taken: PassedArguments) -> Repacking | None:
         """Return the plan for the memory that an item points to, None if it stays an address."""
         for conditions, plan in self._choices.get(item, ()):
             if all(self._holds(each, taken) for each in conditions):

@@ -12,7 +12,7 @@ from soscope.binfmt.elf.reader import Segment
 from soscope.binfmt.isa import part
 from soscope.control.breakpoints.images import GuestMemory, base_of
 from soscope.control.breakpoints.program import Company
-from soscope.control.breakpoints.values import UpperHalves
+from soscope.control.breakpoints.values import FprUpperHalves
 from soscope.control.breakpoints.watch import CallWatch, NoSlots, Sender
 from soscope.control.command import Command, ExitStatus
 from soscope.control.launch import fork_bare, go_bare
@@ -537,7 +537,7 @@ def _places(
     base = base_of(target.pid, foreign.path, bias + _first_load(foreign))
     memory = target.memory = GuestMemory(target.pid, coding, base)
     if foreign.convention.is_whole is not None:
-        stub.upper = UpperHalves(target.pid, stub, foreign.convention).read
+        stub.upper = FprUpperHalves(target.pid, stub, foreign.convention).read
     try:
         segments = program_segments(memory, coding, phdr, count)
     except FormatError as error:
