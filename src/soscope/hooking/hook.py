@@ -91,11 +91,11 @@ def signature_of(prototypes: Prototypes, name: str) -> CtypesSignature:
     types, strings = [], []
     for number, (argument, chunk) in enumerate(zip(arguments, chunks, strict=True)):
         types.append(_type(name, argument, f"argument {number + 1}"))
-        is_string = argument[4] == catalog.LEADS_TO_STRING and argument[7] is None
+        is_string = argument[4] == catalog.POINTS_TO_STRING and argument[7] is None
         if is_string and not any(word in chunk for word in _NEED_NOT_END):
             strings.append(number)
     of = None if result is None else _type(name, result, "the result")
-    text = result is not None and result[4] == catalog.LEADS_TO_STRING
+    text = result is not None and result[4] == catalog.POINTS_TO_STRING
     return CtypesSignature(types, of, strings, text=text)
 
 

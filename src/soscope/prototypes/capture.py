@@ -132,7 +132,7 @@ def _ranges(values: set[int]) -> list[tuple[int, int]]:
 
 RESULT = layout.ARG_RESULT
 _EXIT_WORDS = 6  # words of the entry for an exit program: SOSC_KEPT_MAX
-_STRINGS = (catalog.LEADS_TO_STRING, catalog.LEADS_TO_WIDE)
+_STRINGS = (catalog.POINTS_TO_STRING, catalog.POINTS_TO_WIDE)
 _WIDE_OPS = (layout.OP_VA_FORMAT, layout.OP_VA_SCANF, layout.OP_VECTOR)
 _FORMAT_LIMIT = 256  # bytes of a format; more than is printed, to know its arguments
 _MOST_OF_RESULT = 4096  # bytes of a structure: SOSC_BYTES_MAX
@@ -200,7 +200,7 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
     follows = _with_alternatives(description, follows, _keeps_at_entry)
     for argument in arguments:
         if argument.place == catalog.PLACE_INT:
-            sure = argument.follow and argument.leads == catalog.LEADS_TO_STRING
+            sure = argument.follow and argument.leads == catalog.POINTS_TO_STRING
             sure = sure and not argument.unless_0 and argument.writes is None
             if argument.index and not sure:
                 words = max(words, argument.index + 1)
@@ -241,7 +241,7 @@ def _format(description: Description, argument: DescribedArgument, number: int) 
     flags = layout.OP_IS_READ if argument.follow else 0
     if argument.follow_named:
         flags |= layout.OP_NAMES_READ
-    if argument.leads == catalog.LEADS_TO_WIDE:
+    if argument.leads == catalog.POINTS_TO_WIDE:
         flags |= layout.OP_WCHAR
     fills = description.tail.endswith(catalog.TAIL_SCANF)
     code, place = layout.OP_SCANF if fills else layout.OP_FORMAT, 0
@@ -300,9 +300,9 @@ def _exit(description: Description) -> tuple[list[Op], int]:
             ops.append(_op(layout.OP_BYTES, RESULT, item=RESULT, limit=size))
         elif result.leads in _STRINGS:
             flags = layout.OP_IS_READ if result.follow else 0
-            flags |= layout.OP_WCHAR if result.leads == catalog.LEADS_TO_WIDE else 0
+            flags |= layout.OP_WCHAR if result.leads == catalog.POINTS_TO_WIDE else 0
             ops.append(_op(layout.OP_STRING, RESULT, item=RESULT, flags=flags))
-        elif result.leads == catalog.LEADS_TO_STRUCT:
+        elif result.leads == catalog.POINTS_TO_STRUCT:
             size, flags = min(result.size, _MOST_OF_RESULT), layout.OP_IS_READ
             ops.append(_op(layout.OP_BYTES, RESULT, item=RESULT, limit=size, flags=flags))
         elif result.leads:
@@ -368,7 +368,7 @@ def _follow(description: Description, argument: DescribedArgument, number: int) 
             flags=flags,
         )
     if argument.leads in _STRINGS:
-        if argument.leads == catalog.LEADS_TO_WIDE:
+        if argument.leads == catalog.POINTS_TO_WIDE:
             flags |= layout.OP_WCHAR
         how, arg = layout.LENGTH_LIMIT, 0
         if argument.most:
@@ -386,7 +386,7 @@ def _follow(description: Description, argument: DescribedArgument, number: int) 
             length_arg=arg,
             flags=flags,
         )
-    if argument.leads == catalog.LEADS_TO_STRING_AT:
+    if argument.leads == catalog.POINTS_TO_STRING_AT:
         flags |= layout.OP_TEXT_AT
         return _op(layout.OP_STRING, argument.index, item=number, flags=flags)
     if argument.is_text_at:
@@ -412,7 +412,7 @@ def _once_written(description: Description, argument: DescribedArgument) -> int:
             flags |= layout.OP_UNLESS_0  # of the register with the length
         else:
             raise _fail(description, f"FOLLOW of '{argument.name}', by what OUT(...) says of it")
-    if argument.leads != catalog.LEADS_TO_STRING or argument.length or argument.is_in_out:
+    if argument.leads != catalog.POINTS_TO_STRING or argument.length or argument.is_in_out:
         raise _fail(description, f"FOLLOW of '{argument.name}', which is no string alone")
     return flags
 

@@ -178,17 +178,17 @@ SHOW_WORD = "word"  # of unknown type
 SHOW_BY = "enum by"  # as "SET:N": the set in the enum SET for argument number N
 
 # Kinds of data at a pointer's target.
-LEADS_NOWHERE = ""
-LEADS_TO_STRING = "string"
-LEADS_TO_WIDE = "wide string"
-LEADS_TO_STRING_AT = "string at"  # a pointer to a string
-LEADS_TO_WIDE_AT = "wide string at"
-LEADS_TO_BYTES = "bytes"
-LEADS_TO_VALUES = "values"
-LEADS_TO_STRUCT = "struct"
-LEADS_TO_SOCKET = "socket address"
-LEADS_TO_DESCRIPTORS = "descriptors"  # a set of descriptors
-LEADS_TO_FIELDS = "fields"  # a structure's fields in the format of argument N: "STRUCT:N"
+POINTS_NOWHERE = ""
+POINTS_TO_STRING = "string"
+POINTS_TO_WIDE = "wide string"
+POINTS_TO_STRING_AT = "string at"  # a pointer to a string
+POINTS_TO_WIDE_AT = "wide string at"
+POINTS_TO_BYTES = "bytes"
+POINTS_TO_VALUES = "values"
+POINTS_TO_STRUCT = "struct"
+POINTS_TO_SOCKET = "socket address"
+POINTS_TO_DESCRIPTORS = "descriptors"  # a set of descriptors
+POINTS_TO_FIELDS = "fields"  # a structure's fields in the format of argument N: "STRUCT:N"
 
 # A number: (SHOW_, size in bytes, signed, set or structure).
 Show = tuple[str, int, bool, str]

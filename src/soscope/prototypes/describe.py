@@ -329,7 +329,7 @@ _SOCKET_ADDRESS = "sockaddr"
 _FOLLOWED = {"IN", "OUT", "BYTES", "LIMIT", "ELEMENTS", "STRING", "FOLLOW", "FOLLOW_UNLESS_0",
              "DESCRIPTORS"}  # fmt: skip
 _DESCRIPTORS = 1024  # FD_SETSIZE
-_FOLLOWED_RESULTS = (catalog.LEADS_TO_STRING, catalog.LEADS_TO_WIDE, catalog.LEADS_TO_STRUCT)
+_FOLLOWED_RESULTS = (catalog.POINTS_TO_STRING, catalog.POINTS_TO_WIDE, catalog.POINTS_TO_STRUCT)
 _MOST_ELEMENTS = 8  # elements captured if a parameter has their number
 _GUESSES = (catalog.GUESSED_RESULT, catalog.GUESSED_ALL)
 
@@ -373,7 +373,7 @@ class DescribedArgument:
         self.place = place
         self.index = index
         self.show: catalog.Show = (catalog.SHOW_WORD, 8, False, "")
-        self.leads = catalog.LEADS_NOWHERE
+        self.leads = catalog.POINTS_NOWHERE
         self.target: catalog.Show | None = None
         self.count = 0
         self.counted_by: int | None = None
@@ -499,7 +499,7 @@ class Description:
         if argument.leads and argument.place == catalog.PLACE_STACK and index >= _MOST_FOLLOWED:
             if not _FOLLOWED.isdisjoint(words):
                 raise self._fail(f"'{argument.name}' is too far up the stack to be followed")
-            argument.leads = catalog.LEADS_NOWHERE
+            argument.leads = catalog.POINTS_NOWHERE
         return argument
 
     def _fill(
@@ -516,7 +516,7 @@ class Description:
         if "POINTER" in words or target is None:
             return
         if "CXX_STRING" in words:
-            argument.leads = catalog.LEADS_TO_BYTES
+            argument.leads = catalog.POINTS_TO_BYTES
             argument.is_text_at = True
             return
         follow = "OUT" in words or "IN" in words or (not is_result and self._is_const(target))
@@ -525,24 +525,24 @@ class Description:
         is_text = target.kind == INT and (is_bytes or target.text == "wchar_t")
         is_text &= "ELEMENTS" not in words
         if argument.length and target.text != f"struct {_SOCKET_ADDRESS}":
-            argument.leads = catalog.LEADS_TO_BYTES
+            argument.leads = catalog.POINTS_TO_BYTES
         elif is_text and (is_result or target.is_const or "STRING" in words or follow):
-            argument.leads = catalog.LEADS_TO_STRING if is_bytes else catalog.LEADS_TO_WIDE
+            argument.leads = catalog.POINTS_TO_STRING if is_bytes else catalog.POINTS_TO_WIDE
         elif follow and "SIGNALS" in target.words:
-            argument.leads = catalog.LEADS_TO_STRUCT
+            argument.leads = catalog.POINTS_TO_STRUCT
             argument.target = self._show(target, target.words)
             argument.size = argument.target[1]
         elif follow and "DESCRIPTORS" in words:
-            argument.leads = catalog.LEADS_TO_DESCRIPTORS
+            argument.leads = catalog.POINTS_TO_DESCRIPTORS
             argument.size = _DESCRIPTORS // 8
         elif follow and target.kind == STRUCT:
             self._fill_struct(argument, target)
             if "FIELDS_BY" in words:
                 self._fill_fields(argument, target, words["FIELDS_BY"][0])
         elif follow and "STRING" in words and target.kind == POINTER:
-            argument.leads = catalog.LEADS_TO_STRING_AT
+            argument.leads = catalog.POINTS_TO_STRING_AT
         elif follow and target.kind != VOID:
-            argument.leads = catalog.LEADS_TO_VALUES
+            argument.leads = catalog.POINTS_TO_VALUES
             argument.target = self._show(target, {**target.words, **words})
             argument.size = target.size
             argument.count = 1
@@ -559,14 +559,14 @@ class Description:
     def _fill_struct(self, argument: DescribedArgument, target: Type) -> None:
         name = target.struct
         if name == _SOCKET_ADDRESS:
-            argument.leads = catalog.LEADS_TO_SOCKET
+            argument.leads = catalog.POINTS_TO_SOCKET
             # struct sockaddr_un if the length is known, else struct sockaddr_in6
             argument.size = 110 if argument.length else 28
             return
         if name not in self._structs:
             raise self._fail(f"'{target.text}' is not in structs.h")
         struct = self._structs[name]
-        argument.leads = catalog.LEADS_TO_STRUCT
+        argument.leads = catalog.POINTS_TO_STRUCT
         argument.target = (catalog.SHOW_STRUCT, struct.shown_size, False, name)
         argument.size = struct.shown_size
 
@@ -574,7 +574,7 @@ class Description:
         names = [parameter.name for parameter in self.function.parameters]
         if format_ not in names:
             raise self._fail(f"'{format_}' is no parameter")
-        argument.leads = catalog.LEADS_TO_FIELDS
+        argument.leads = catalog.POINTS_TO_FIELDS
         detail = f"{target.struct}:{names.index(format_)}"
         argument.target = (catalog.SHOW_STRUCT, target.size, False, detail)
 
@@ -603,21 +603,21 @@ class Description:
 
     def _fill_elements(self, argument: DescribedArgument, parameter: Parameter) -> None:
         """Set the number of the argument that has the number of elements at `argument`."""
-        if argument.leads == catalog.LEADS_TO_DESCRIPTORS:
+        if argument.leads == catalog.POINTS_TO_DESCRIPTORS:
             argument.counted_by = self._count(argument, parameter.words["DESCRIPTORS"])
         if "ELEMENTS" not in parameter.words:
             return
         argument.counted_by = self._count(argument, parameter.words["ELEMENTS"])
         self._fill_several(argument)
-        if argument.leads != catalog.LEADS_TO_VALUES:
+        if argument.leads != catalog.POINTS_TO_VALUES:
             raise self._fail(f"ELEMENTS of '{argument.name}', which leads to no numbers")
         argument.count = _MOST_ELEMENTS
 
     def _fill_several(self, argument: DescribedArgument) -> None:
         """Make a pointer to a structure a pointer to an array of structures."""
         of = argument.type.target
-        if argument.leads == catalog.LEADS_TO_STRUCT and of is not None and of.kind == STRUCT:
-            argument.leads = catalog.LEADS_TO_VALUES
+        if argument.leads == catalog.POINTS_TO_STRUCT and of is not None and of.kind == STRUCT:
+            argument.leads = catalog.POINTS_TO_VALUES
             argument.target = (catalog.SHOW_STRUCT, of.size, False, of.struct)
             argument.size = of.size
 

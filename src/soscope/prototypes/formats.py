@@ -96,7 +96,7 @@ def wide_argument(of: str, data: bytes, limit: int, *, cut: bool = False) -> Arg
 # The agent parses formats by the same rules (scanf.c), and numbers the captured data in the same
 # order.
 
-# Kind of data at an argument's target (row.LEADS_TO_), and the format of a number.
+# Kind of data at an argument's target (row.POINTS_TO_), and the format of a number.
 Fill = tuple[str, catalog.Show]
 # The type of the argument as C writes it, and the data at its target, None if not known.
 Filled = tuple[str, Fill | None]
@@ -112,8 +112,8 @@ _LONG_DOUBLE: catalog.Show = (catalog.SHOW_LONG_DOUBLE, 16, True, "")
 _POINTER: catalog.Show = (catalog.SHOW_POINTER, 8, False, "")
 _TEXT: catalog.Show = (catalog.SHOW_TEXT, 0, False, "")
 _UNKNOWN: Filled = ("void *", None)
-_LEADS_AT = {False: catalog.LEADS_TO_STRING_AT, True: catalog.LEADS_TO_WIDE_AT}
-_LEADS = {False: catalog.LEADS_TO_STRING, True: catalog.LEADS_TO_WIDE}
+_POINTS_AT = {False: catalog.POINTS_TO_STRING_AT, True: catalog.POINTS_TO_WIDE_AT}
+_POINTS_TO = {False: catalog.POINTS_TO_STRING, True: catalog.POINTS_TO_WIDE}
 _MOST_POSITIONS = 64
 _X87 = 10  # bytes of a long double's 16 that are used
 
@@ -208,8 +208,8 @@ def _text_of(letter: bytes, size: bytes, *, is_allocated: bool) -> Filled | None
     wide = size == b"l" or letter in b"SC"
     of = "wchar_t *" if wide else "char *"
     if is_allocated:
-        return of + "*", (_LEADS_AT[wide], _TEXT)
-    return of, (_LEADS[wide], _TEXT)
+        return of + "*", (_POINTS_AT[wide], _TEXT)
+    return of, (_POINTS_TO[wide], _TEXT)
 
 
 def _number_of(letter: bytes, size: bytes) -> Filled | None:
@@ -233,7 +233,7 @@ def _number_of(letter: bytes, size: bytes) -> Filled | None:
 
 
 def _value(how: catalog.Show) -> Fill:
-    return catalog.LEADS_TO_VALUES, how
+    return catalog.POINTS_TO_VALUES, how
 
 
 def stored(
@@ -248,17 +248,17 @@ def stored(
         return None
     leads, how = fill
     cut = bool(flags & DATA_TRUNCATED)
-    if leads == catalog.LEADS_TO_VALUES:
+    if leads == catalog.POINTS_TO_VALUES:
         if how[0] == catalog.SHOW_LONG_DOUBLE and len(content) == _X87:
             content = content.ljust(how[1], b"\0")
         if cut or len(content) != how[1]:
             return None
         return Argument(of, *show.values(content, how, names))
-    if leads in (catalog.LEADS_TO_WIDE, catalog.LEADS_TO_WIDE_AT):
+    if leads in (catalog.POINTS_TO_WIDE, catalog.POINTS_TO_WIDE_AT):
         argument = wide_argument(of, content, limit, cut=cut)
     else:
         argument = string_argument(of, content, limit, cut=cut)
-    if leads in _LEADS_AT.values():
+    if leads in _POINTS_AT.values():
         argument.text = argument.shown = f"[{argument.text}]"
     return argument
 

@@ -453,7 +453,7 @@ class ArgumentPlace:
         self.writes, self.is_in_out, self.name = of[7:]
         self.how, self.size, self.signed, self._detail = self.shown_as = how
         self.decider: ArgumentPlace | None = None
-        self.is_bytes = self.leads == catalog.LEADS_TO_BYTES
+        self.is_bytes = self.leads == catalog.POINTS_TO_BYTES
         self._is_address = self.how == catalog.SHOW_POINTER or self.type.endswith("*")
         self._names = names
         self.is_wide = self.size > _WORD_SIZE
@@ -467,7 +467,7 @@ class ArgumentPlace:
             self.show = names.shower(how)
         # its text depends only on this register
         self.is_plain = self.place == catalog.PLACE_INT and not self.leads and self.show is not None
-        self.is_string = self.leads in (catalog.LEADS_TO_STRING, catalog.LEADS_TO_BYTES)
+        self.is_string = self.leads in (catalog.POINTS_TO_STRING, catalog.POINTS_TO_BYTES)
         self.shows_written = self.is_string and not self.is_in_out
 
     def is_decided_by(self, arguments: list[ArgumentPlace], result: ArgumentPlace | None) -> None:
@@ -571,11 +571,11 @@ class ArgumentPlace:
         # No bytes, although the call returned some: their number was not known.
         if flags & DATA_UNREADABLE or (not content and bool(result) and self.is_bytes):
             return None
-        if self.leads in (catalog.LEADS_TO_STRING, catalog.LEADS_TO_BYTES):
+        if self.leads in (catalog.POINTS_TO_STRING, catalog.POINTS_TO_BYTES):
             return string_argument(self.type, content, limit, cut=bool(flags & DATA_TRUNCATED))
-        if self.leads == catalog.LEADS_TO_WIDE:
+        if self.leads == catalog.POINTS_TO_WIDE:
             return wide_argument(self.type, content, limit, cut=bool(flags & DATA_TRUNCATED))
-        if self.leads == catalog.LEADS_TO_STRING_AT:
+        if self.leads == catalog.POINTS_TO_STRING_AT:
             to = string_argument(self.type, content, limit, cut=bool(flags & DATA_TRUNCATED))
             to.text = to.shown = f"[{to.text}]"
             return to
@@ -654,10 +654,10 @@ class ArgumentPlace:
     def _led(
         self, content: bytes, limit: int, before: Captured, counted: tuple[int, ...]
     ) -> Shown | None:
-        if self.leads == catalog.LEADS_TO_SOCKET and len(content) >= 2:
+        if self.leads == catalog.POINTS_TO_SOCKET and len(content) >= 2:
             return show.socket_address(content, self._names, limit), None
         count = None if self._counter is None else self._counter.number(counted)
-        if self.leads == catalog.LEADS_TO_DESCRIPTORS and count is not None:
+        if self.leads == catalog.POINTS_TO_DESCRIPTORS and count is not None:
             return show.descriptor_set(content, count, self._names), None
         if self.target is None:
             return None
@@ -665,9 +665,9 @@ class ArgumentPlace:
             return show.values(content, self.target, self._names, count)
         if len(content) < self.target[1]:
             return None
-        if self.leads == catalog.LEADS_TO_STRUCT:
+        if self.leads == catalog.POINTS_TO_STRUCT:
             return show.record(content, self.target, self._names)[0], None
-        if self.leads == catalog.LEADS_TO_FIELDS:
+        if self.leads == catalog.POINTS_TO_FIELDS:
             name, _, number = self.target[3].partition(":")
             _, flags, text = before.data.get(int(number), (0, DATA_UNREADABLE, b""))
             only = None if flags else show.members_of(text)

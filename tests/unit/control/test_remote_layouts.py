@@ -7,7 +7,7 @@ import struct
 
 from soscope.binfmt.elf.reader import Encoding
 from soscope.control.breakpoints.layouts import Planner, Repacking, kinds_of
-from soscope.control.breakpoints.values import Led, PassedArguments
+from soscope.control.breakpoints.values import PassedArguments, Pointees
 from soscope.entry.remote.isa import layouts
 from soscope.prototypes import catalog
 
@@ -30,13 +30,13 @@ STRUCTS: catalog.Structs = {
 }
 
 
-def _led(of: str, leads: str, show: catalog.Show) -> catalog.ArgumentRow:
+def _pointer(of: str, leads: str, show: catalog.Show) -> catalog.ArgumentRow:
     return of, catalog.PLACE_INT, 0, _POINTER, leads, show, 0, None, False, "a"
 
 
 def _struct(name: str, size: int = 16) -> catalog.ArgumentRow:
     show = (catalog.SHOW_STRUCT, size, False, name)
-    return _led(f"struct {name} *", catalog.LEADS_TO_STRUCT, show)
+    return _pointer(f"struct {name} *", catalog.POINTS_TO_STRUCT, show)
 
 
 def _plan(of: catalog.ArgumentRow, bits: int, order: str, machine: str = "") -> Repacking | None:
@@ -47,8 +47,8 @@ def _plan(of: catalog.ArgumentRow, bits: int, order: str, machine: str = "") -> 
 
 
 def test_words_become_as_wide_as_those_of_x86_64() -> None:
-    long = _led("long *", catalog.LEADS_TO_VALUES, _LONG)
-    wide = _led("long long *", catalog.LEADS_TO_VALUES, _LONG)
+    long = _pointer("long *", catalog.POINTS_TO_VALUES, _LONG)
+    wide = _pointer("long long *", catalog.POINTS_TO_VALUES, _LONG)
     plan = _plan(long, 32, ">")
     assert plan is not None
     assert (plan.reads(16), plan.repacked(struct.pack(">ll", -2, 3))) == (
@@ -109,12 +109,12 @@ def test_an_argument_may_decide_what_another_leads_to() -> None:
     planner = Planner(
         Encoding(32, "<"), layouts.read("arm"), frozenset(("timespec",)), most_aligned=8
     )
-    led = Led(function, planner, STRUCTS)
+    pointees = Pointees(function, planner, STRUCTS)
     taken = PassedArguments()
     taken.words = [0xFFFF_FFFD, 0]
-    assert led.plan(1, taken) is not None
+    assert pointees.plan(1, taken) is not None
     taken.words = [1, 0]
-    assert led.plan(1, taken) is None
+    assert pointees.plan(1, taken) is None
 
 
 def test_fields_in_a_row_are_aligned_as_there() -> None:

@@ -20,7 +20,7 @@ from soscope.control.breakpoints.layouts import (
     Repacking,
     kinds_of_format,
 )
-from soscope.control.breakpoints.values import NOTHING_LED, Led
+from soscope.control.breakpoints.values import NO_POINTEES, Pointees
 from soscope.entry.remote.convention import LONG_DOUBLE_POINTER, Convention
 from soscope.model.call import (
     DATA_BYTES,
@@ -105,7 +105,7 @@ class Capturer:
         reader.take(spec.passed)
         for number, name in spec.flags.items():
             taken.words[number] = self._constants.meant(name, taken.words[number])
-        run = _ProgramRun(self, taken, function.at_entry, {}, None, spec.led)
+        run = _ProgramRun(self, taken, function.at_entry, {}, None, spec.pointees)
         for op in run.ops():
             if op[0] in _FORMATS:
                 self._format(run, op, reader, spec.tail)
@@ -129,7 +129,7 @@ class Capturer:
     def exit(self, spec: CallSpec, kept: Kept, result: int) -> list[Item]:
         """Return the data items of a return, whose first word is `result`."""
         kind, program = spec.result, spec.function.at_exit
-        run = _ProgramRun(self, kept.taken, program, kept.before, result, spec.led)
+        run = _ProgramRun(self, kept.taken, program, kept.before, result, spec.pointees)
         for op in run.ops():
             if op[0] == layout.OP_FLOAT:
                 name = values.top_register(
@@ -178,7 +178,7 @@ class Capturer:
 
     def _before(self, taken: values.PassedArguments, program: bytes) -> dict[int, int]:
         """Return the ints that are lengths of memory to be filled in, by the words' numbers."""
-        run = _ProgramRun(self, taken, program, {}, 0, NOTHING_LED)
+        run = _ProgramRun(self, taken, program, {}, 0, NO_POINTEES)
         return {
             op[3]: run.int_at(run.word(op[3]))
             for op in run.ops()
@@ -270,7 +270,7 @@ class Capturer:
 class _ProgramRun:
     """One run of one capture program. `result` is None at an entry."""
 
-    __slots__ = ("_before", "_capturer", "_led", "_program", "_result", "_taken", "items")
+    __slots__ = ("_before", "_capturer", "_pointees", "_program", "_result", "_taken", "items")
 
     def __init__(
         self,
@@ -279,9 +279,9 @@ class _ProgramRun:
         program: bytes,
         before: dict[int, int],
         result: int | None,
-        led: Led,
+        pointees: Pointees,
     ) -> None:
-        self._led = led
+        self._pointees = pointees
         self._capturer = capturer
         self._taken = taken
         self._program = program
@@ -366,7 +366,7 @@ class _ProgramRun:
 
     def follow_planned(self, op: tuple[int, ...]) -> None:
         """Keep the memory that a word points to, if the layout of the memory is known."""
-        plan = self._led.plan(op[6], self._taken)
+        plan = self._pointees.plan(op[6], self._taken)
         if plan is not None:
             self.follow(op, plan)
 

@@ -78,10 +78,10 @@ AS_HERE = Constants({}, {})
 _HALF, _SIGNAL_WORDS = 4, 8  # bytes
 _SIGNALS = (1 << 8 * _SIGNAL_WORDS) - 1
 _FAMILY = 2  # bytes of a socket address in the machine's byte order
-_PLAIN = frozenset((catalog.LEADS_NOWHERE, catalog.LEADS_TO_STRING, catalog.LEADS_TO_BYTES))
+_PLAIN = frozenset((catalog.POINTS_NOWHERE, catalog.POINTS_TO_STRING, catalog.POINTS_TO_BYTES))
 _ALIKE = _PLAIN | {
-    catalog.LEADS_TO_WIDE,
-    catalog.LEADS_TO_STRING_AT,
+    catalog.POINTS_TO_WIDE,
+    catalog.POINTS_TO_STRING_AT,
 }  # read by the machine's own rules
 
 
@@ -144,16 +144,16 @@ class Planner:
         leads, show = of[4], of[5]
         if leads in _ALIKE:
             return AS_IT_IS
-        if leads == catalog.LEADS_TO_SOCKET:
+        if leads == catalog.POINTS_TO_SOCKET:
             return AS_IT_IS if self._order == "little" else Repacking(0, 0, _socket)
-        if leads == catalog.LEADS_TO_DESCRIPTORS:
+        if leads == catalog.POINTS_TO_DESCRIPTORS:
             size = self._coding.bits // 8
             return Repacking(
                 size, size, lambda data: data if self._order == "little" else data[::-1]
             )
         if show is None:
             return None
-        if leads == catalog.LEADS_TO_FIELDS:
+        if leads == catalog.POINTS_TO_FIELDS:
             return self.structure(show[3].partition(":")[0], show[1], structs)
         if show[0] == catalog.SHOW_STRUCT:
             return self.structure(show[3], show[1], structs)

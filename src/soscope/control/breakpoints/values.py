@@ -650,7 +650,7 @@ def extended(word: int, bits: int) -> int:
 _Choice = tuple[catalog.Conditions, Repacking | None]
 
 
-class Led:
+class Pointees:
     """The conversion plans of one function, by the numbers of its arguments in data items."""
 
     __slots__ = ("_choices", "_deciders")
@@ -697,7 +697,7 @@ class Led:
         return word in [value & mask for value in values]
 
 
-NOTHING_LED = Led(None, None, {})
+NO_POINTEES = Pointees(None, None, {})
 
 
 # Read results of calls that are more than a word.

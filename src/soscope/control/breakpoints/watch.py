@@ -12,7 +12,7 @@ from soscope.binfmt.elf.symboltable import SymbolArray, dynamic_table
 from soscope.control.breakpoints import layouts
 from soscope.control.breakpoints.images import CalledSlot, GuestMemory, LoadedElf
 from soscope.control.breakpoints.layouts import Constants, PassedRecord, Planner
-from soscope.control.breakpoints.values import NOTHING_LED, Led
+from soscope.control.breakpoints.values import NO_POINTEES, Pointees
 from soscope.control.outcome import EngineVerdict
 from soscope.control.settings import ENTRIES, Hooks
 from soscope.entry.breakpoint import Points
@@ -56,12 +56,12 @@ PROCESSES = frozenset(
 class CallSpec:
     """How a call of one function is captured.
 
-    `passed` and `tail` are the kinds of its arguments. `led` converts the memory that they point
-    to into x86-64's layout. `result` is the kind of the result. `flags` has names of sets of
+    `passed` and `tail` are the kinds of its arguments. `pointees` converts the memory that they
+    point to into x86-64's layout. `result` is the kind of the result. `flags` has names of sets of
     constants with other values on the machine, by the number of the argument's word.
     """
 
-    __slots__ = ("flags", "function", "is_alone", "led", "passed", "result", "tail")
+    __slots__ = ("flags", "function", "is_alone", "passed", "pointees", "result", "tail")
 
     def __init__(
         self, function: KnownFunction, passed: list[layouts.Kind], tail: str, *, is_alone: bool
@@ -70,7 +70,7 @@ class CallSpec:
         self.passed = passed
         self.tail = tail
         self.is_alone = is_alone
-        self.led = NOTHING_LED
+        self.pointees = NO_POINTEES
         self.result: layouts.Kind = layouts.WORD
         self.flags: dict[int, str] = {}
 
@@ -190,7 +190,7 @@ class SlotSelection:
             passed = passed + _SIX[len(passed) :]
         spec = CallSpec(function, passed, declared[3], is_alone=is_alone)
         spec.result = result
-        spec.led = Led(declared, self._plans(), structs)
+        spec.pointees = Pointees(declared, self._plans(), structs)
         for argument in arguments:
             name = argument[3][3]
             if self._constants.has(name) and argument[1] == catalog.PLACE_INT:

@@ -127,8 +127,8 @@ class SiteWatch(CallWatch):
             mask = (1 << self._memory.coding.bits) - 1
             slot = self._stub.get(site.base) + site.distance & mask
         if site.way == sites.ENTER:  # other loads may lead to the same jump
-            led = self._stub.get(self._convention.target)
-            if led not in (self._memory.word(slot), self._first.get(slot)):
+            target = self._stub.get(self._convention.target)
+            if target not in (self._memory.word(slot), self._first.get(slot)):
                 return None
         return self._armed.get(slot)
 
