@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from soscope.control.attach import Attachments, Visited
     from soscope.control.flight import Flight, FlightRecorder
-    from soscope.control.gdbserver.start import HeldTarget
+    from soscope.control.gdbserver.start import GdbserverTarget
     from soscope.control.outcome import Outcome, ProgramOutcome
     from soscope.recording.writer import Writer
 
@@ -62,10 +62,10 @@ class Beginning(SessionEvents):
     feed: Feed
     _blocks: Blocks
     _instruments: Sequence[Instrument]
-    _target: Target | Attachments | HeldTarget | None
+    _target: Target | Attachments | GdbserverTarget | None
     _attached: Attachments | None
 
-    def _begin(self) -> Target | Attachments | HeldTarget:
+    def _begin(self) -> Target | Attachments | GdbserverTarget:
         settings = self.settings
         if settings.pids:
             from soscope.control.attach import Attachments
@@ -81,7 +81,7 @@ class Beginning(SessionEvents):
             )
             return attached
         if settings.remote is not None:
-            return self._begin_held()
+            return self._begin_gdbserver()
         if settings.goes_by_breakpoints and not settings.wants_emulator:
             return self._begin_by_sites()
         if settings.wants_no_agent:
@@ -167,11 +167,11 @@ class Beginning(SessionEvents):
         )
         return target
 
-    def _begin_held(self) -> HeldTarget:
+    def _begin_gdbserver(self) -> GdbserverTarget:
         """Connect to the program that a GDB stub holds."""
-        from soscope.control.gdbserver.start import trace_held
+        from soscope.control.gdbserver.start import trace_gdbserver
 
-        self._target = target = trace_held(
+        self._target = target = trace_gdbserver(
             self.settings, self._instruments, self._blocks.make, self, self.feed.drain
         )
         return target
@@ -238,7 +238,7 @@ class Session(Beginning):
         self._stop_at = 0.0
         self._end: Stop | None = None
         self._waits = Waits()
-        self._target: Target | Attachments | HeldTarget | None = None
+        self._target: Target | Attachments | GdbserverTarget | None = None
         self._attached: Attachments | None = None
 
     def _beat(self) -> None:
@@ -457,7 +457,7 @@ class Session(Beginning):
             for line in instrument.check_start(running, self.feed.drain):
                 self._tell(line)
 
-    def _close(self, target: Target | Attachments | HeldTarget) -> None:
+    def _close(self, target: Target | Attachments | GdbserverTarget) -> None:
         """Close files and memory in any case. From then on signals may end soscope."""
         if self.writer is not None:
             self.writer.close()
@@ -606,7 +606,7 @@ class Session(Beginning):
 
     # ---- the end ----
 
-    def _outcome(self, target: Target | Attachments | HeldTarget) -> Outcome:
+    def _outcome(self, target: Target | Attachments | GdbserverTarget) -> Outcome:
         from soscope.control.outcome import Outcome, attached_outcome
 
         settings, ended = self.settings, target.exit

@@ -12,7 +12,7 @@ from soscope.control.breakpoints.images import GuestMemory
 from soscope.control.breakpoints.program import Company
 from soscope.control.breakpoints.watch import Armed, CallWatch, EntryPoints
 from soscope.control.gdbserver.guard import SIGSEGV, SIGTRAP
-from soscope.control.gdbserver.run import HeldMemory
+from soscope.control.gdbserver.run import GdbserverMemory
 from soscope.control.qemu.engine import NOT_FURTHER, Engine
 from soscope.control.qemu.program import RemoteRun
 from soscope.entry.remote import packets
@@ -30,7 +30,7 @@ _THUMB2 = 3  # the protocol's kind of a breakpoint of four bytes
 WHILE_UNMAPPED = "calls of a child were not seen that was made while images were unmapped"
 
 
-class HeldCompany(Company):
+class GdbserverCompany(Company):
     """The owner of all processes of the stub."""
 
     def handle(self, stop: RemoteStop) -> None:
@@ -38,13 +38,13 @@ class HeldCompany(Company):
         raise NotImplementedError
 
 
-class HeldEngine(Engine):
+class GdbserverEngine(Engine):
     """One memory, and the processes that have it: `pid` is its owner for the stub.
 
     `home` is a thread of that process, by the stub's name.
     """
 
-    _company: HeldCompany
+    _company: GdbserverCompany
     _is_lifted = False  # while the loader unmaps images
     _is_to_outlive_us = False
 
@@ -53,8 +53,8 @@ class HeldEngine(Engine):
         stub: RemoteStub,
         memory: GuestMemory,
         run: RemoteRun,
-        company: HeldCompany,
-        parent: HeldEngine | None = None,
+        company: GdbserverCompany,
+        parent: GdbserverEngine | None = None,
     ) -> None:
         """Prepare the engine. `parent` is the engine of the process that has forked this one.
 
@@ -80,7 +80,7 @@ class HeldEngine(Engine):
     @property
     def has_slots(self) -> bool:
         """Return whether slots lead to soscope and can be restored only by packets."""
-        return isinstance(self._memory, HeldMemory) and self._slots.changes_slots
+        return isinstance(self._memory, GdbserverMemory) and self._slots.changes_slots
 
     @property
     def has_started(self) -> bool:
@@ -110,14 +110,14 @@ class HeldEngine(Engine):
 
     # ---- processes ----
 
-    def forked(self, thread: str, creator: int) -> HeldEngine:
+    def forked(self, thread: str, creator: int) -> GdbserverEngine:
         """Return the engine of a chosen child that has a copy of this memory.
 
         `thread` is the child's first thread, and `creator` the thread that has made it. Raises
         RemoteError.
         """
-        memory = HeldMemory(self._stub, self._memory.coding)
-        child = HeldEngine(self._stub, memory, self.run, self._company, self)
+        memory = GdbserverMemory(self._stub, self._memory.coding)
+        child = GdbserverEngine(self._stub, memory, self.run, self._company, self)
         child._points.know(self._points)
         child._hooks.inherit(self._hooks)
         child._is_lifted = self._is_lifted
@@ -141,7 +141,7 @@ class HeldEngine(Engine):
             return super()._make_entries()
         return self._parent._entries.forked(self._points)
 
-    def go_on_from(self, before: HeldEngine) -> None:
+    def go_on_from(self, before: GdbserverEngine) -> None:
         """Share with `before` the list of functions that were not seen, for all programs."""
         self._entries.go_on_from(before._entries)
 

@@ -16,9 +16,9 @@ from __future__ import annotations
 import time
 
 from soscope.control.command import ExitStatus
-from soscope.control.gdbserver.engine import HeldCompany, HeldEngine
+from soscope.control.gdbserver.engine import GdbserverCompany, GdbserverEngine
 from soscope.control.gdbserver.guard import SIGINT, SIGTRAP, Guard
-from soscope.control.gdbserver.run import HeldMemory, HeldProgram, HeldRuns
+from soscope.control.gdbserver.run import GdbserverMemory, GdbserverProgram, GdbserverRuns
 from soscope.control.program import Program, SessionEvents
 from soscope.control.qemu.engine import EXECUTED, IN_CHILDREN, NEVER, serve
 from soscope.control.qemu.memory import RemoteSpace
@@ -33,7 +33,7 @@ _ANSWER = 10.0  # seconds
 _MOST_FAILURES = 8  # stops in a row of threads whose registers cannot be read
 
 
-class HeldFamily(HeldCompany):
+class GdbserverFamily(GdbserverCompany):
     """All processes of the stub. `exit` is the exit status of the first one, None before its end.
 
     `is_over` is set if no more stops will come, and `is_left` if that is because the processes
@@ -43,7 +43,7 @@ class HeldFamily(HeldCompany):
 
     def __init__(
         self,
-        runs: HeldRuns,
+        runs: GdbserverRuns,
         program: Program,
         events: SessionEvents,
         guard: Guard | None,
@@ -60,8 +60,8 @@ class HeldFamily(HeldCompany):
         self.takes_interrupt = False
         self.programs = [program]
         self.stub = runs.stub
-        self.engines: dict[int, HeldEngine] = {}  # by the number of the process
-        self.first: HeldEngine
+        self.engines: dict[int, GdbserverEngine] = {}  # by the number of the process
+        self.first: GdbserverEngine
         self.first_pid = 0
         self._runs = runs
         self._guard = guard
@@ -69,7 +69,7 @@ class HeldFamily(HeldCompany):
         self._sharing: dict[int, tuple[str, str]] = {}
         self._failures = 0
 
-    def begin(self, engine: HeldEngine) -> None:
+    def begin(self, engine: GdbserverEngine) -> None:
         """Set the engine of the first process."""
         self.first, self.first_pid = engine, engine.pid
         self.engines[engine.pid] = engine
@@ -115,11 +115,11 @@ class HeldFamily(HeldCompany):
         else:
             self._stopped(engine, stop)
 
-    def engine_of(self, thread: str) -> HeldEngine | None:
+    def engine_of(self, thread: str) -> GdbserverEngine | None:
         """Return the engine of a thread's memory, None for a detached process."""
         return self.engines.get(process_of(thread))
 
-    def _stopped(self, engine: HeldEngine, stop: RemoteStop) -> None:
+    def _stopped(self, engine: GdbserverEngine, stop: RemoteStop) -> None:
         try:
             engine.take(stop)
             self._failures = 0
@@ -140,7 +140,7 @@ class HeldFamily(HeldCompany):
 
     # ---- new processes ----
 
-    def _forked(self, engine: HeldEngine, stop: RemoteStop, child: str) -> None:
+    def _forked(self, engine: GdbserverEngine, stop: RemoteStop, child: str) -> None:
         stub, pid = self.stub, process_of(child)
         self._tell_guard(stop, pid)
         stub.choose(child)
@@ -154,7 +154,7 @@ class HeldFamily(HeldCompany):
         stub.choose(stop.thread)
         stub.resume()
 
-    def _vforked(self, engine: HeldEngine, stop: RemoteStop, child: str) -> None:
+    def _vforked(self, engine: GdbserverEngine, stop: RemoteStop, child: str) -> None:
         stub, pid = self.stub, process_of(child)
         self._tell_guard(stop, pid)
         if self.follows:
@@ -181,7 +181,7 @@ class HeldFamily(HeldCompany):
 
     # ---- executed programs ----
 
-    def _executed(self, engine: HeldEngine, stop: RemoteStop) -> None:
+    def _executed(self, engine: GdbserverEngine, stop: RemoteStop) -> None:
         """Begin to see the calls of a program that a process has just executed."""
         stub = self.stub
         if not self.follows:
@@ -216,17 +216,17 @@ class HeldFamily(HeldCompany):
         try:
             space = RemoteSpace(stub, None, settings.sysroot)
             program.path = space.files.program or ""
-            held = HeldProgram(space)
-            program.path = held.path
-            program.reason = self._unseen(held)
+            traced = GdbserverProgram(space)
+            program.path = traced.path
+            program.reason = self._unseen(traced)
             if program.reason is not None:
                 return None
-            end = self._run_to_entry(held)
+            end = self._run_to_entry(traced)
             if end is not None:
                 return end
-            memory = HeldMemory(stub, held.coding)
-            run = self._runs.begin(program, held, space, memory)
-            engine = HeldEngine(stub, memory, run, self)
+            memory = GdbserverMemory(stub, traced.coding)
+            run = self._runs.begin(program, traced, space, memory)
+            engine = GdbserverEngine(stub, memory, run, self)
             engine.go_on_from(self.first)
             self.engines[program.pid] = engine
         except (SoscopeError, OSError) as error:
@@ -238,23 +238,23 @@ class HeldFamily(HeldCompany):
                 program.block = None
         return None
 
-    def _unseen(self, held: HeldProgram) -> str | None:
+    def _unseen(self, traced: GdbserverProgram) -> str | None:
         """Return why the calls of a program are not seen, None if they are."""
-        if held.loader is None:
+        if traced.loader is None:
             return status.STATIC
         first = self.first.run.traced.arch
-        if held.arch is not first:
-            return f"it is for {held.arch.name}, and the stub's first program for {first.name}"
+        if traced.arch is not first:
+            return f"it is for {traced.arch.name}, and the stub's first program for {first.name}"
         return None
 
-    def _run_to_entry(self, held: HeldProgram) -> RemoteStop | None:
+    def _run_to_entry(self, traced: GdbserverProgram) -> RemoteStop | None:
         """Let a process leave the system call that has executed a program.
 
         It is at its first instruction already, but the result of execve would be put into a
         register at the next step. Return the stop with which the process has ended instead, or
         None.
         """
-        stub, convention = self.stub, held.convention
+        stub, convention = self.stub, traced.convention
         entry = stub.get(convention.pc)
         stub.insert(entry, convention.breakpoint)
         stub.resume_alone()
@@ -294,7 +294,7 @@ class HeldFamily(HeldCompany):
         else:
             self.stub.resume()
 
-    def _part(self, engine: HeldEngine, pid: int) -> None:
+    def _part(self, engine: GdbserverEngine, pid: int) -> None:
         """Note that a process does not have its memory any more."""
         engine.run.recorder.leave_process(pid)
         if self._guard is not None:

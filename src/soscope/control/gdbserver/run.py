@@ -30,7 +30,7 @@ _FEW = 64  # bytes too few for reading a whole piece
 _PAGE = 4096
 
 
-class HeldMemory(GuestMemory):
+class GdbserverMemory(GuestMemory):
     """Reads and writes the memory while the program is stopped.
 
     Data that was read is cached until the program goes on, or something is written.
@@ -72,7 +72,7 @@ class HeldMemory(GuestMemory):
 # The program that a stub holds: its file here, its loader, and its sysroot.
 
 
-class HeldProgram(ForeignProgram):
+class GdbserverProgram(ForeignProgram):
     """One program, like `ForeignProgram`. soscope does not start it, so it has no emulator."""
 
     __slots__ = ()
@@ -109,7 +109,7 @@ def _here(path: str, root: Root) -> str:
 # Programs that a stub holds, each with its control block, which forked children share.
 
 
-class HeldRuns:
+class GdbserverRuns:
     """Makes the runs of programs. The first program decides their engine, `choice`."""
 
     choice: EngineChoice
@@ -129,19 +129,19 @@ class HeldRuns:
         self._make_room = make_room
 
     def begin(
-        self, program: Program, held: HeldProgram, space: RemoteSpace, memory: GuestMemory
+        self, program: Program, traced: GdbserverProgram, space: RemoteSpace, memory: GuestMemory
     ) -> RemoteRun:
         """Return the run of a program whose process is stopped, and make its control block.
 
         Raises RemoteError.
         """
         program.block = self._make_block(program.path, None, 0)
-        program.arch, program.engine = _name(held.arch), self.choice.name
+        program.arch, program.engine = _name(traced.arch), self.choice.name
         base = space.auxv.get(maps.AT_BASE, 0)
         segments = space.headers()
         run = RemoteRun(
             program,
-            held,
+            traced,
             self._hooks,
             self.settings,
             self._make_room,
@@ -149,7 +149,7 @@ class HeldRuns:
             bias=space.bias(segments),
             base=base,
         )
-        run.make_watch = WatchMaker(self.choice, self.stub, memory, held, base)
+        run.make_watch = WatchMaker(self.choice, self.stub, memory, traced, base)
         return run
 
 

@@ -9,10 +9,10 @@ from functools import partial
 
 from soscope.control.breakpoints.images import GuestMemory, base_of
 from soscope.control.command import ExitStatus
-from soscope.control.gdbserver.engine import HeldEngine
-from soscope.control.gdbserver.family import HeldFamily
+from soscope.control.gdbserver.engine import GdbserverEngine
+from soscope.control.gdbserver.family import GdbserverFamily
 from soscope.control.gdbserver.guard import Guard, is_interrupted, without_ours
-from soscope.control.gdbserver.run import HeldMemory, HeldProgram, HeldRuns
+from soscope.control.gdbserver.run import GdbserverMemory, GdbserverProgram, GdbserverRuns
 from soscope.control.outcome import EngineVerdict
 from soscope.control.program import Program, SessionEvents
 from soscope.control.qemu.memory import RemoteSpace
@@ -44,13 +44,13 @@ _INTERRUPT = 1.0  # seconds to wait for a requested stop
 _PATIENCE = 3.0  # seconds in all
 
 
-class HeldLeaving:
+class GdbserverLeaving:
     """Detaches from a family that runs or is over.
 
     `is_for_guard` is set if the guard has to do it at the program's next stop.
     """
 
-    def __init__(self, family: HeldFamily) -> None:
+    def __init__(self, family: GdbserverFamily) -> None:
         self.is_for_guard = False
         self._has_interrupted = False
         self._family = family
@@ -90,7 +90,7 @@ class HeldLeaving:
         names = self._stub.threads()
         return all(self._family.engine_of(name) is not None for name in names)
 
-    def _engines(self) -> list[HeldEngine]:
+    def _engines(self) -> list[GdbserverEngine]:
         return list(dict.fromkeys(self._family.engines.values()))
 
     def _leave_orders(self) -> None:
@@ -211,7 +211,7 @@ class HeldLeaving:
 _TURN = 0.02  # seconds of handling stops before others get their turn
 
 
-class HeldTarget:
+class GdbserverTarget:
     """One program that soscope did not start.
 
     `family` has its processes, and is None if none is traced. `guard` detaches from it if soscope
@@ -228,9 +228,9 @@ class HeldTarget:
         events: SessionEvents,
     ) -> None:
         self.pid = program.pid
-        self.family: HeldFamily | None = None
+        self.family: GdbserverFamily | None = None
         self._program = program
-        self._leaving: HeldLeaving | None = None
+        self._leaving: GdbserverLeaving | None = None
         self.guard: Guard | None = None
         self._stub = stub
         self._memory = memory
@@ -285,14 +285,14 @@ class HeldTarget:
 
     def _let_go(self) -> None:
         if self.family is not None:
-            self._leaving = HeldLeaving(self.family)
+            self._leaving = GdbserverLeaving(self.family)
             self._leaving.let_go()
 
     def _undo(self) -> None:
         """Detach from the program after an error of the stub, as far as the stub still answers."""
         if self.family is not None and not self._stub.is_over:
             with suppress(RemoteError):  # the error may come again
-                HeldLeaving(self.family).finish()
+                GdbserverLeaving(self.family).finish()
 
     def _check_end(self) -> None:
         family = self.family
@@ -376,22 +376,22 @@ _TO_FOLLOW = ("multiprocess", "fork-events", "vfork-events", "exec-events", "QNo
 _RANDOM = 16  # bytes that are unique to a process
 
 
-def trace_held(
+def trace_gdbserver(
     settings: SessionSettings,
     instruments: Sequence[Instrument],
     make_block: MakeBlock,
     events: SessionEvents,
     make_room: Callable[[], object],
-) -> HeldTarget:
+) -> GdbserverTarget:
     """Connect to the stub of `settings`, and return when the program's first images are loaded.
 
-    `make_room` drains what has been recorded. The caller must call `HeldTarget.run` next, in this
-    thread. Raises UsageError, RemoteError, LaunchError.
+    `make_room` drains what has been recorded. The caller must call `GdbserverTarget.run` next, in
+    this thread. Raises UsageError, RemoteError, LaunchError.
     """
     hooks = check_settings(settings, instruments)
     assert settings.remote is not None
     stub = RemoteStub(settings.remote.connect(), "<", events=True)
-    runs = HeldRuns(stub, settings, hooks, make_block, make_room)
+    runs = GdbserverRuns(stub, settings, hooks, make_block, make_room)
     signals = Signals()
     program = target = None
     try:
@@ -399,27 +399,27 @@ def trace_held(
             _check_follow(settings, stub)
         given = settings.command[0] if settings.command else None
         space = RemoteSpace(stub, given, settings.sysroot)
-        held = HeldProgram(space)
-        program = Program(0, space.pid, held.path, time.time_ns())
-        memory = _memory(stub, space, held)
-        target = HeldTarget(program, stub, memory, signals, events)
+        traced = GdbserverProgram(space)
+        program = Program(0, space.pid, traced.path, time.time_ns())
+        memory = _memory(stub, space, traced)
+        target = GdbserverTarget(program, stub, memory, signals, events)
         signals.block()
-        if held.loader is None:
+        if traced.loader is None:
             program.reason = status.STATIC
             events.on_process("start", space.pid, None, program, program.time_ns)
             return target
-        is_new = _is_new(stub, space, held)
-        choice = runs.choice = _choice(settings, held.arch, stub, is_new=is_new)
+        is_new = _is_new(stub, space, traced)
+        choice = runs.choice = _choice(settings, traced.arch, stub, is_new=is_new)
         events.on_engine(choice.line)
-        run = runs.begin(program, held, space, memory)
+        run = runs.begin(program, traced, space, memory)
         events.on_process("start", space.pid, None, program, program.time_ns)
         at_stops = not stub.can.has("QNonStop")
         if at_stops or not is_new:
             programs = stub.can.has("QProgramSignals")
             target.guard = Guard(stub.connection, stub.pid, programs=programs, at_stops=at_stops)
             stub.noted = partial(_note, stub, target.guard)
-        family = HeldFamily(runs, program, events, target.guard, follows=settings.follow)
-        engine = HeldEngine(stub, memory, run, family)
+        family = GdbserverFamily(runs, program, events, target.guard, follows=settings.follow)
+        engine = GdbserverEngine(stub, memory, run, family)
         family.begin(engine)
         target.family = family
         if is_new:
@@ -437,17 +437,17 @@ def trace_held(
     return target
 
 
-def _memory(stub: RemoteStub, space: RemoteSpace, held: HeldProgram) -> GuestMemory:
+def _memory(stub: RemoteStub, space: RemoteSpace, traced: GdbserverProgram) -> GuestMemory:
     """Return the program's memory: the emulator's memory if the stub is one on this machine.
 
     Through a stub's packets, only the access that the program itself has to its pages is
     possible.
     """
-    packets = HeldMemory(stub, held.coding)
+    packets = GdbserverMemory(stub, traced.coding)
     if not stub.can.has("QNonStop"):
         try:
-            base = base_of(space.tid, held.path, space.auxv[maps.AT_PHDR] - _headers_at(held))
-            direct = GuestMemory(space.tid, held.coding, base)
+            base = base_of(space.tid, traced.path, space.auxv[maps.AT_PHDR] - _headers_at(traced))
+            direct = GuestMemory(space.tid, traced.coding, base)
         except (RemoteError, OSError):
             return packets  # no emulator here, or not readable
         place = space.auxv.get(_AT_RANDOM, 0)
@@ -458,8 +458,8 @@ def _memory(stub: RemoteStub, space: RemoteSpace, held: HeldProgram) -> GuestMem
     return packets
 
 
-def _headers_at(held: HeldProgram) -> int:
-    return held.elf.header.phoff if held.elf.header is not None else 0
+def _headers_at(traced: GdbserverProgram) -> int:
+    return traced.elf.header.phoff if traced.elf.header is not None else 0
 
 
 def _choice(
@@ -508,10 +508,10 @@ def _check_follow(settings: SessionSettings, stub: RemoteStub) -> None:
         raise UsageError(f"-f: not over --remote with --engine {SLOT}")
 
 
-def _is_new(stub: RemoteStub, space: RemoteSpace, held: HeldProgram) -> bool:
+def _is_new(stub: RemoteStub, space: RemoteSpace, traced: GdbserverProgram) -> bool:
     """Return whether the program is at its loader's first instruction."""
-    assert held.loader is not None
-    assert held.loader.header is not None
-    entry = held.code_of_loader(held.loader.header.entry) + space.auxv.get(maps.AT_BASE, 0)
-    mask = ~1 if held.convention.state is not None else -1
-    return stub.get(held.convention.pc) == entry & mask
+    assert traced.loader is not None
+    assert traced.loader.header is not None
+    entry = traced.code_of_loader(traced.loader.header.entry) + space.auxv.get(maps.AT_BASE, 0)
+    mask = ~1 if traced.convention.state is not None else -1
+    return stub.get(traced.convention.pc) == entry & mask
