@@ -441,13 +441,13 @@ class EntryPoint(Armed):
     runs_on = True
 
 
-_E = TypeVar("_E", bound="EntryPoints")
-
-
 class EntryPoints:
-    """The functions of one program that match `words`, each SYMBOL or SYMBOL@IMAGE, with globs."""
+    """The functions of one program that match `words`, each SYMBOL or SYMBOL@IMAGE, with globs.
 
-    __slots__ = ("_at", "_convention", "_main", "_points", "_unmatched", "_words")
+    `left` are functions that cannot have a breakpoint.
+    """
+
+    __slots__ = ("_at", "_convention", "_main", "_points", "_unmatched", "_words", "left")
 
     def __init__(self, words: list[str], convention: Convention, points: Points) -> None:
         self._words = [(w, *w.partition("@")[::2]) for w in dict.fromkeys(words)]
@@ -456,6 +456,7 @@ class EntryPoints:
         self._points = points
         self._at: dict[int, EntryPoint] = {}
         self._main = "the program"
+        self.left: list[str] = []
 
     def functions(self, image: LoadedElf) -> Iterator[CalledSlot]:
         """Yield the requested functions of an image, each address once. Raises FormatError.
@@ -502,41 +503,34 @@ class EntryPoints:
         """Put a breakpoint at the first instruction of a function."""
         armed = self._at[slot.addr] = EntryPoint(slot, image, spec)
         armed.number = number
-        self._put(armed)
-
-    def _put(self, armed: EntryPoint) -> None:
-        self._points.want(armed.slot.addr)
-
-    def _take(self, addr: int) -> None:
-        self._points.leave(addr)
+        self._points.want(slot.addr)
 
     def forked(self, points: Points) -> EntryPoints:
-        """Return a copy for a forked process, with its breakpoints."""
-        return self._copied_to(EntryPoints([], self._convention, points))
-
-    def _copied_to(self, child: _E) -> _E:
-        """Give the functions of this process to a child's object, and return that.
+        """Return a copy for a forked process, with its breakpoints.
 
         Both processes share the lists of what was not seen.
         """
-        child._words = self._words
-        child._at = dict(self._at)
-        child.go_on_from(self)
-        return child
+        copied = EntryPoints([], self._convention, points)
+        copied._words = self._words
+        copied._at = dict(self._at)
+        copied.go_on_from(self)
+        return copied
 
     def go_on_from(self, before: EntryPoints) -> None:
-        """Share with `before` the list of words that have matched nothing."""
+        """Share with `before` the lists of what was not seen and why."""
         self._main = before._main
         self._unmatched = before._unmatched
+        self.left = before.left
 
     def remarks(self) -> list[str]:
-        """Return which words have matched no function."""
+        """Return which words have matched no function, and which functions could not be seen."""
         said = []
         for word in self._unmatched:
             name, _, of = word.partition("@")
             where = of or f"{self._main} or its libraries"
             said.append(f"-x {word}: symbol '{name}' not found in {where}")
-        return said
+        what = "what it begins with must stay in place, so its calls were not seen"
+        return said + [f"-x {symbol}: {what}" for symbol in self.left]
 
     def at_point(self, pc: int) -> EntryPoint | None:
         """Return the function that a thread at `pc` is about to enter, or None."""
@@ -545,4 +539,4 @@ class EntryPoints:
     def forget(self, image: LoadedElf) -> None:
         """Drop the functions of an image that was unloaded."""
         for addr, _ in without(image, self._at):
-            self._take(addr)
+            self._points.leave(addr)

@@ -15,11 +15,17 @@ import time
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.control.breakpoints.images import InterruptedPoints
-from soscope.control.breakpoints.watch import EntryPoint, NoSlots
+from soscope.control.breakpoints.watch import EntryPoint, EntryPoints, NoSlots
 from soscope.control.command import ExitStatus
-from soscope.control.native.calls import NativeCalls, NativeEntries
 from soscope.control.native.images import NativeHooks, NativeSite, NativeSites
-from soscope.control.native.process import STATIC, NativeCompany, NativeProgram, NativeRun
+from soscope.control.native.process import (
+    STATIC,
+    NativeCalls,
+    NativeCompany,
+    NativeProgram,
+    NativeRun,
+    busy_copies,
+)
 from soscope.control.program import Program
 from soscope.entry import ptrace
 from soscope.entry.breakpoint import Points
@@ -82,9 +88,8 @@ class NativeEngine:
         self._interrupted = InterruptedPoints()
         self._hooks: NativeHooks | None = None
         self._sites = NativeSites(memory, self._traps)
-        self._entries = NativeEntries(
-            run.inside, machine.convention, _points(), self._traps, self._threads
-        )
+        self._starts = Points(self._put_start, self._traps.take_entry)
+        self._entries = EntryPoints(run.inside, machine.convention, self._starts)
         self._brk = self._dynamic = 0
         self._pc, self._sp = machine.pc, machine.sp
 
@@ -123,7 +128,7 @@ class NativeEngine:
         hooks = self._hooks = self.calls.hooks = NativeHooks(
             self._memory,
             run,
-            _points(),
+            Points(_nothing, _nothing),  # `Traps` keeps those of the loader and of returns
             self._sites if run.sees_slots else NoSlots(),
             self.calls.errno,
             self._entries,
@@ -133,6 +138,13 @@ class NativeEngine:
         )
         return hooks
 
+    def _put_start(self, addr: int) -> None:
+        """Put a trap at the first instruction of a function."""
+        entry = self._entries.at_point(addr)
+        assert entry is not None
+        if self._traps.put_entry(addr, entry, busy_copies(self._threads)) is None:
+            self._entries.left.append(entry.slot.symbol)
+
     def forked(self, memory: NativeMemory, creator: int, tid: int) -> NativeEngine:
         """Return the engine of a child whose memory is a copy of this process's.
 
@@ -141,7 +153,8 @@ class NativeEngine:
         """
         child = NativeEngine(memory, self.run, self._company, self._traps.copy_for(memory))
         child._sites = self._sites.copy_for(memory, child._traps)
-        child._entries = self._entries.copy_for(child._traps, child._threads)
+        child._starts.know(self._starts)
+        child._entries = self._entries.forked(child._starts)
         if self._hooks is not None:
             hooks = child._hook(self._dynamic, self._brk)
             hooks.use(child._sites, child._traps)
@@ -338,9 +351,8 @@ class NativeEngine:
             self.calls.called(tid, task, entry, return_addr)
 
 
-def _points() -> Points:
-    """Return breakpoints that do nothing, because `Traps` keeps the traps of native processes."""
-    return Points(lambda _: None, lambda _: None)
+def _nothing(_addr: int) -> None:
+    """Put or remove no breakpoint."""
 
 
 def _mend(tid: int) -> None:

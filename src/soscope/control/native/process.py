@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which program a native process runs, whether breakpoints see its calls, and who shares them."""
+"""Which program a native process runs, and its calls, as far as breakpoints see them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.reader import encoding
 from soscope.binfmt.source import BufferSource
+from soscope.control.breakpoints.calls import Calls, OpenCall
 from soscope.control.breakpoints.program import (
     BRK_NAME,
     Company,
@@ -16,11 +17,14 @@ from soscope.control.breakpoints.program import (
     TracedProgram,
     dynamic_of,
 )
+from soscope.control.breakpoints.watch import Armed
+from soscope.control.native.images import NativeHooks
 from soscope.control.program import Program, SessionEvents
 from soscope.control.settings import ENTRIES, Hooks, SessionSettings
+from soscope.entry.breakpoint import Frame
 from soscope.entry.native.isa import machine_of
-from soscope.entry.native.threads import NativeTask
-from soscope.entry.native.traps import NativeMemory
+from soscope.entry.native.threads import NativeTask, NativeThreads
+from soscope.entry.native.traps import NativeMemory, Trap, Traps
 from soscope.errors import AttachError, FormatError, NoSuchProcess
 from soscope.linker.paths import Root
 from soscope.live.images import linkmaps
@@ -158,7 +162,7 @@ def _arch_of(pid: int, path: str) -> Arch:
     return arch
 
 
-# Data shared by processes that are traced together, and by processes of one program.
+# Data shared by processes of one program.
 
 
 class NativeRun(ProgramRun):
@@ -189,6 +193,76 @@ class NativeRun(ProgramRun):
         if not self.processes and self.program.index and block is not None:
             self.program.block = None
             block.close()
+
+
+# The open calls of a native process, with traps at their return addresses.
+
+
+class NativeCalls(Calls):
+    """The calls of one process. `unseen` counts those whose return has no breakpoint.
+
+    `lifted` are children that make it necessary to keep all traps out of memory. With `follows`
+    the calls of children that share the memory are recorded, too. `hooks` must be set first.
+    """
+
+    hooks: NativeHooks
+
+    def __init__(
+        self,
+        threads: NativeThreads,
+        memory: NativeMemory,
+        traps: Traps,
+        run: NativeRun,
+        lifted: set[int],
+        *,
+        follows: bool,
+    ) -> None:
+        super().__init__(threads, memory, run)
+        self.unseen = 0
+        self._follows = follows
+        self._threads = threads
+        self._traps = traps
+        self._lifted = lifted
+        self._sp = run.native.machine.sp
+
+    def called(self, tid: int, task: NativeTask, armed: Armed, return_addr: int) -> None:
+        """Record a call that is about to be made by the thread whose registers were read."""
+        if armed.number < 0 or (task.is_child and not self._follows):
+            return
+        sp = self._threads.values[self._sp]
+        self.record_call(task.pid, tid, armed.number, armed.spec, sp, return_addr)
+
+    def _has_point(self, return_addr: int) -> bool:
+        back = self._traps.at.get(return_addr)
+        return back is not None and back.is_back
+
+    def _sees_return(self, return_addr: int) -> bool:
+        if self._has_point(return_addr):
+            return True
+        if self._lifted:
+            return False
+        # Code that was made at run time may be moved.
+        if self.hooks.is_code(return_addr) and self._traps.put_back(
+            return_addr, busy_copies(self._threads)
+        ):
+            return True
+        self.unseen += 1
+        return False
+
+    def _await_return(self, frame: Frame[OpenCall]) -> None:
+        back = frame.call.back = self._traps.at[frame.return_addr]
+        back.open += 1
+
+    def _drop(self, frame: Frame[OpenCall]) -> None:
+        frame.call.back.open -= 1
+
+
+def busy_copies(threads: NativeThreads) -> set[Trap]:
+    """Return the traps whose displaced copies threads may be running."""
+    return {task.inside for task in threads.tasks.values() if task.inside is not None}
+
+
+# Processes that are traced together.
 
 
 class NativeCompany(Company):
