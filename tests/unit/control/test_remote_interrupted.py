@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
-from soscope.control.breakpoints.images import InterruptedPoints
+from types import SimpleNamespace
+from typing import Any
+
+from soscope.control.breakpoints.calls import Calls, InterruptedPoints
+from soscope.entry.remote.isa.x86 import x86_64
 
 
 def test_a_point_is_dealt_with_once() -> None:
@@ -23,3 +27,22 @@ def test_a_handler_that_jumps_away_leaves_nothing() -> None:
     points.leave(1, 0x10, 800)
     assert not points.comes_back(1, 0x20, 800)
     assert not points.comes_back(1, 0x10, 800)
+
+
+def test_a_child_of_a_handler_comes_to_a_point_again() -> None:
+    """It returns from the handler that has made it, as its parent does, in a memory of its own."""
+    run: Any = SimpleNamespace(
+        traced=SimpleNamespace(convention=x86_64("st0")),
+        selection=SimpleNamespace(kind=0),
+        recorder=None,
+        string_limit=0,
+    )
+    nothing: Any = None
+    parent, child = Calls(nothing, nothing, run), Calls(nothing, nothing, run)
+    parent.interrupted.leave(1, 0x10, 800)
+    child.inherit(parent, 1, 2)
+    assert child.interrupted.comes_back(2, 0x10, 800)
+    assert parent.interrupted.comes_back(1, 0x10, 800)
+    child.interrupted.leave(2, 0x10, 800)
+    child.forget(2)
+    assert not child.interrupted.comes_back(2, 0x10, 800)

@@ -21,6 +21,48 @@ if TYPE_CHECKING:
     from soscope.entry.remote.stub import StoppedThread, WordMemory
 
 
+# Breakpoints that a thread meets twice, because a signal came before their instruction ran.
+
+
+class InterruptedPoints:
+    """The breakpoints that were handled already, for threads that are in a signal handler.
+
+    A handler may meet the same breakpoint further down the stack, which is another call. If a
+    handler never returns, its breakpoint remains here until the thread is found elsewhere, as far
+    up the stack.
+    """
+
+    __slots__ = ("_places",)
+
+    def __init__(self) -> None:
+        self._places: dict[int, list[tuple[int, int]]] = {}
+
+    def leave(self, thread: int, pc: int, sp: int) -> None:
+        """Note that a signal comes before the instruction at a breakpoint has run."""
+        self._places.setdefault(thread, []).append((pc, sp))
+
+    def comes_back(self, thread: int, pc: int, sp: int) -> bool:
+        """Return whether a thread is at a breakpoint that was handled already."""
+        places = self._places.get(thread)
+        while places and places[-1][1] <= sp:
+            if places.pop() == (pc, sp):
+                return True
+        return False
+
+    def inherit(self, other: InterruptedPoints, creator: int, thread: int) -> None:
+        """Copy the entries of the creating thread to the first thread of its child."""
+        places = other._places.get(creator)
+        if places:
+            self._places[thread] = list(places)
+
+    def forget(self, thread: int) -> None:
+        """Drop the data of a thread that has ended."""
+        self._places.pop(thread, None)
+
+
+# Open calls, and the records of their begins and ends.
+
+
 class OpenCall:
     """An open call: its start, the time of calls inside it, and what its exit record needs.
 
@@ -51,21 +93,18 @@ class OpenCall:
 class Calls:
     """The calls of one engine. `errno` is that of the thread that has stopped.
 
-    Subclasses put the breakpoints at return addresses.
+    `interrupted` are breakpoints that threads in signal handlers have met already. Subclasses put
+    the breakpoints at return addresses.
     """
 
-    def __init__(
-        self,
-        stub: StoppedThread,
-        memory: WordMemory,
-        run: ProgramRun,
-    ) -> None:
+    def __init__(self, stub: StoppedThread, memory: WordMemory, run: ProgramRun) -> None:
         convention = run.traced.convention
         self.errno = ErrnoPlace(stub, memory, convention)
         self._capturer = Capturer(stub, memory, convention, self.errno, run.string_limit)
         self._recorder = run.recorder
         self._kind = run.selection.kind
         self._frames: OpenFrames[OpenCall] = OpenFrames(*convention.popped)
+        self.interrupted = InterruptedPoints()
 
     # ---- breakpoints at return addresses ----
 
@@ -180,11 +219,13 @@ class Calls:
         these are the same calls object.
         """
         self.errno.know(parent.errno)
+        self.interrupted.inherit(parent.interrupted, creator, tid)
         for frame in parent._frames.open_of(creator):
             if self._has_point(frame.return_addr):
                 self.enter(tid, frame.return_addr, frame.sp, frame.call.inherited())
 
     def forget(self, tid: int) -> None:
         """Drop the open calls of a thread that has ended."""
+        self.interrupted.forget(tid)
         for frame in self._frames.forget(tid):
             self._drop(frame)

@@ -122,7 +122,6 @@ class GdbserverEngine(Engine):
         child._hooks.inherit(self._hooks)
         child._is_lifted = self._is_lifted
         child._is_to_outlive_us = self._is_to_outlive_us
-        child._interrupted.inherit(self._interrupted, creator, tid_of(thread))
         if self._is_lifted:
             self._company.say(WHILE_UNMAPPED)
         child._calls.copy_from(self._calls, creator, tid_of(thread))
@@ -150,7 +149,6 @@ class GdbserverEngine(Engine):
         self.home = creator
         if not self._shared:
             self._shared = frozenset(self.points)
-        self._interrupted.inherit(self._interrupted, tid_of(creator), tid_of(thread))
         self._calls.inherit(self._calls, tid_of(creator), tid_of(thread))
 
     def move(self, thread: str) -> None:

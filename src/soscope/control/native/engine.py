@@ -14,7 +14,6 @@ import os
 import time
 
 from soscope.binfmt.elf.image import ElfImage
-from soscope.control.breakpoints.images import InterruptedPoints
 from soscope.control.breakpoints.watch import EntryPoint, EntryPoints, NoSlots
 from soscope.control.command import ExitStatus
 from soscope.control.native.images import NativeHooks, NativeSite, NativeSites
@@ -85,7 +84,6 @@ class NativeEngine:
             self.lifted,
             follows=company.follows,
         )
-        self._interrupted = InterruptedPoints()
         self._hooks: NativeHooks | None = None
         self._sites = NativeSites(memory, self._traps)
         self._starts = Points(self._put_start, self._traps.take_entry)
@@ -215,7 +213,6 @@ class NativeEngine:
     def forget(self, tid: int) -> None:
         """Drop the data of a thread that has ended or has new memory."""
         self.calls.forget(tid)
-        self._interrupted.forget(tid)
         self.run.recorder.leave(tid)
 
     def is_moving(self, task: NativeTask) -> bool:
@@ -306,7 +303,7 @@ class NativeEngine:
             threads.move(tid, place)
             trap = self._traps.at.get(place)
             if trap is not None and trap.entry is not None:  # this call is recorded already
-                self._interrupted.leave(tid, place, threads.values[self._sp])
+                self.calls.interrupted.leave(tid, place, threads.values[self._sp])
 
     def resume_out(self, tid: int) -> None:
         """Resume a thread from an event. When soscope is leaving, move it out of any copy first.
@@ -346,7 +343,7 @@ class NativeEngine:
         """Record a call at the first instruction of its function."""
         entry, sp = trap.entry, self._threads.values[self._sp]
         assert isinstance(entry, EntryPoint)
-        if not self._interrupted.comes_back(tid, trap.addr, sp):
+        if not self.calls.interrupted.comes_back(tid, trap.addr, sp):
             return_addr = self._machine.return_addr(self._threads.values, self._memory)
             self.calls.called(tid, task, entry, return_addr)
 

@@ -19,7 +19,7 @@ from soscope.binfmt.isa import part
 from soscope.control.breakpoints import layouts, values, watch
 from soscope.control.breakpoints.calls import Calls, OpenCall
 from soscope.control.breakpoints.hooking import ImageHooks
-from soscope.control.breakpoints.images import GuestMemory, InterruptedPoints
+from soscope.control.breakpoints.images import GuestMemory
 from soscope.control.breakpoints.program import Company
 from soscope.control.breakpoints.watch import Armed, CallSpec, CallWatch, EntryPoints
 from soscope.control.outcome import EngineVerdict
@@ -297,7 +297,6 @@ class Engine:
         self._delay = part(run.traced.arch, "delay")
         self._pid = memory.pid
         self._tid = 0
-        self._interrupted = InterruptedPoints()
         self._faults = OwnFaults(self._slots, self._points, self._hooks, memory)
         self.serializer: StopSerializer | None = None  # set before a second thread begins
 
@@ -392,7 +391,6 @@ class Engine:
     def forget_thread(self, tid: int) -> None:
         """Drop the data of a thread that has ended or has another memory by now."""
         self._late.forget(tid)
-        self._interrupted.forget(tid)
         self._calls.forget(tid)
 
     def _is_trap(self, stop: RemoteStop) -> bool:
@@ -401,7 +399,7 @@ class Engine:
 
     def _at_point(self, pc: int) -> None:
         self._faults.at_point(pc, is_stopped=self._recorder.is_stopped)
-        if self._interrupted.comes_back(self._tid, pc, self._stub.get(self._convention.sp)):
+        if self._calls.interrupted.comes_back(self._tid, pc, self._stub.get(self._convention.sp)):
             self._go_on(pc)
             return
         if pc == self._hooks.brk:
@@ -451,7 +449,7 @@ class Engine:
         sp = self._stub.get(self._convention.sp)
         stop, at, has_run = self._run(pc)
         if stop.kind == packets.SIGNAL and not has_run:
-            self._interrupted.leave(stop.tid or self._tid, pc, sp)
+            self._calls.interrupted.leave(stop.tid or self._tid, pc, sp)
         if stop.kind == packets.SIGNAL and stop.number == _SIGTRAP and at not in self._points:
             self._stub.resume()
         else:
@@ -517,7 +515,7 @@ class Engine:
         if not is_done:
             self._slots.is_out_of_sight()
         if not is_step and stop.kind == packets.SIGNAL and stub.get(pc) == point:
-            self._interrupted.leave(stop.tid or self._tid, point, sp)
+            self._calls.interrupted.leave(stop.tid or self._tid, point, sp)
         if not is_step or stub.get(pc) in self._points:
             self._handle(stop)
         else:
