@@ -342,9 +342,7 @@ class _Outfit:
             self.descriptors = ()
             return True
         self.agents.close()
-        if self.program.block is not None:
-            self.program.block.close()
-            self.program.block = None
+        self.program.close_block()
         self.program.reason = self.program.reason or str(_cannot_start(error))
         return True
 

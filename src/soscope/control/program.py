@@ -56,6 +56,12 @@ class Program:
         self.arch = self.engine = self.name = ""
         self.marks: list[tuple[str, int]] = []
 
+    def close_block(self) -> None:
+        """Close its control block, if it has one. May be called twice."""
+        block, self.block = self.block, None
+        if block is not None:
+            block.close()
+
 
 # Events of the processes under observation, and the methods that receive them.
 

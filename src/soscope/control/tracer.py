@@ -746,9 +746,7 @@ class Tracer:
         """Note that a program has no agent, and close its block."""
         if task.program is not None:
             task.program.reason = reason
-            if task.program.block is not None:
-                task.program.block.close()
-                task.program.block = None
+            task.program.close_block()
         if task.put_in is not None:
             task.put_in.tracee.close()
             task.put_in = None

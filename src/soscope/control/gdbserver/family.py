@@ -233,9 +233,7 @@ class GdbserverFamily(GdbserverCompany):
             if stub.is_over:
                 raise
             program.reason = str(error)
-            if program.block is not None:
-                program.block.close()
-                program.block = None
+            program.close_block()
         return None
 
     def _unseen(self, traced: GdbserverProgram) -> str | None:

@@ -431,8 +431,8 @@ def trace_gdbserver(
         if target is not None and target.guard is not None:
             target.guard.dismiss()
         signals.restore()
-        if program is not None and program.block is not None:
-            program.block.close()
+        if program is not None:
+            program.close_block()
         raise
     return target
 

@@ -715,9 +715,7 @@ class NativeFamily:
             if engine is not None:
                 engine.undo()
                 engine.fill_caves()
-            if program.block is not None:
-                program.block.close()
-                program.block = None
+            program.close_block()
         return engine
 
     # ---- ends ----

@@ -189,10 +189,8 @@ class NativeRun(ProgramRun):
     def leave(self) -> None:
         """Note that one process less runs the program. The last one closes the control block."""
         self.processes -= 1
-        block = self.program.block
-        if not self.processes and self.program.index and block is not None:
-            self.program.block = None
-            block.close()
+        if not self.processes and self.program.index:
+            self.program.close_block()
 
 
 # The open calls of a native process, with traps at their return addresses.

@@ -418,8 +418,7 @@ def attach_by_sites(
 
         following = NativeFollowing(program, events, live)
     except BaseException:
-        if program.block is not None:
-            program.block.close()
+        program.close_block()
         signals.restore()
         raise
     finally:
@@ -623,8 +622,7 @@ def start_by_sites(
         signals.block()
         return _started(command, program, hooks, settings, signals, events, make_block)
     except BaseException:
-        if program.block is not None:
-            program.block.close()
+        program.close_block()
         signals.restore()
         raise
 
