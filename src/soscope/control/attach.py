@@ -142,8 +142,11 @@ class Visited:
     separately.
     """
 
-    def __init__(self, pid: int, signals: Signals, events: SessionEvents) -> None:
-        self.pid = pid
+    _following: Following | None = None  # traces it and its children, if anything does
+
+    def __init__(self, program: Program, signals: Signals, events: SessionEvents) -> None:
+        self.pid = program.pid
+        self._first = program
         self.has_ended = False
         self.executed: str | None = None
         self.taken: Taken | None = None
@@ -196,6 +199,8 @@ class Visited:
 
         Return False if the tick should not wait any longer.
         """
+        if self._following is not None:
+            self._following.poll()
         self.wait(0)
         return not self._end_forced
 
@@ -209,17 +214,22 @@ class Visited:
         """Whether a signal has ended the observation. The process goes on."""
         return self._is_interrupted
 
-    # ---- what each kind of process overrides ----
-
     @property
     def programs(self) -> list[Program]:
         """The programs under observation. The first is the one that was running at the attach."""
-        raise NotImplementedError
+        followed = self._following.programs if self._following is not None else []
+        return [self._first, *followed]
 
     @property
     def exit(self) -> ExitStatus | None:
-        """The exit status, or None if it is not known."""
-        return None
+        """The exit status, or None. Without a tracer only the parent of the process can know it."""
+        return self._following.exit if self._following is not None else None
+
+    def hear(self) -> bool:
+        """Take the events of its processes. Return whether all events have been reported."""
+        return self._following is None or self._following.hear()
+
+    # ---- what each kind of process overrides ----
 
     @property
     def longest_stop(self) -> int:
@@ -235,10 +245,6 @@ class Visited:
     def lacking(self) -> list[str]:
         """Lines that tell what could not be observed, as a child of soscope was killed."""
         return []
-
-    def hear(self) -> bool:
-        """Take the events of its processes. Return whether all events have been reported."""
-        return True
 
     def note_exec(self, name: int) -> None:
         """Note that the process is about to execute a program.
@@ -280,11 +286,9 @@ class Attached(Visited):
         signals: Signals,
         events: SessionEvents,
     ) -> None:
-        super().__init__(program.pid, signals, events)
-        self._first = program
+        super().__init__(program, signals, events)
         self._visit = visit
         self._agents = agents
-        self._following: Following | None = None
         self._next_look = 0.0
         self._announced = ""
 
@@ -304,17 +308,6 @@ class Attached(Visited):
         except BaseException:
             self.close()
             raise
-
-    @property
-    def programs(self) -> list[Program]:
-        """The programs under observation. The first is the one that was running at the attach."""
-        followed = self._following.programs if self._following is not None else []
-        return [self._first, *followed]
-
-    @property
-    def exit(self) -> ExitStatus | None:
-        """The exit status of the process, or None. Without `follow` only its parent can know it."""
-        return self._following.exit if self._following is not None else None
 
     @property
     def longest_stop(self) -> int:
@@ -341,10 +334,6 @@ class Attached(Visited):
         if self._following is None or not self._following.was_killed:
             return []
         return [f"process {self.pid}: {_HELPER_KILLED}"]
-
-    def hear(self) -> bool:
-        """Take the events of its processes. Return whether all events have been reported."""
-        return self._following is None or self._following.hear()
 
     def _look(self, *, now: bool = False) -> bool:
         """Return whether the process has ended or runs another program."""
@@ -390,12 +379,6 @@ class Attached(Visited):
         from soscope.control.command import text_in  # imported late: few processes do so
 
         self._announced = text_in(self.pid, name) if name else ""
-
-    def attend(self) -> bool:
-        """Handle signals and events while the tick waits (see `Visited.attend`)."""
-        if self._following is not None:
-            self._following.poll()
-        return super().attend()
 
     # ---- the end ----
 

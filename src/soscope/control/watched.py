@@ -28,15 +28,9 @@ class Watched(Visited):
 
     def __init__(self, program: Program, signals: Signals, events: SessionEvents) -> None:
         """Note which program the process runs. Raises NoSuchProcess."""
-        super().__init__(program.pid, signals, events)
-        self._program = program
+        super().__init__(program, signals, events)
         self._start = status.read_stat(program.pid).start
         self._file = status.program_file(program.pid)
-
-    @property
-    def programs(self) -> list[Program]:
-        """The program that it runs."""
-        return [self._program]
 
     def is_over(self) -> bool:
         """Return whether the process has ended or runs another program."""

@@ -328,22 +328,13 @@ class NativeFollowing(Following):
 class NativeVisited(Visited):
     """A process that is traced by breakpoints. `remarks` tell what was not seen of it."""
 
+    _following: NativeFollowing
+
     def __init__(
         self, program: Program, following: NativeFollowing, signals: Signals, events: SessionEvents
     ) -> None:
-        super().__init__(program.pid, signals, events)
-        self._program = program
+        super().__init__(program, signals, events)
         self._following = following
-
-    @property
-    def programs(self) -> list[Program]:
-        """The program that it runs, and the followed programs that were executed since."""
-        return [self._program, *self._following.programs]
-
-    @property
-    def exit(self) -> ExitStatus | None:
-        """Its exit status, None before its end."""
-        return self._following.exit
 
     @property
     def remarks(self) -> list[str]:
@@ -354,10 +345,6 @@ class NativeVisited(Visited):
     def lacking(self) -> list[str]:
         """A line if the tracer was killed (see `Visited.lacking`)."""
         return [_KILLED] if self._closed and not self._following.has_finished else []
-
-    def hear(self) -> bool:
-        """Take the events of its processes. Return whether all events have been reported."""
-        return self._following.hear()
 
     def is_over(self) -> bool:
         """Return whether the process has ended or runs another program."""
@@ -370,11 +357,6 @@ class NativeVisited(Visited):
         self.has_ended = self._following.is_over and (
             self.executed is not None or self._following.exit is not None
         )
-
-    def attend(self) -> bool:
-        """Handle signals and events (see `Visited.attend`)."""
-        self._following.poll()
-        return super().attend()
 
     def close(self) -> None:
         """Undo all breakpoints and detach from the process. May be called twice."""
