@@ -62,7 +62,7 @@ class Gate:
 def gated(pid: int, folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], Gate]]:
     """Trace a process, with a gate in front of each turn; yield who traces it, and the gate."""
     gate = Gate()
-    wait = f"SimpleNamespace(sleep=lambda _: os.read({gate.reader}, 1))"
+    wait = f"SimpleNamespace(**vars(turns.time) | {{'sleep': lambda _: os.read({gate.reader}, 1)}})"
     head = f"from types import SimpleNamespace\nturns.time = {wait}\n"
     command = words(pid, folder, "1h", *options)
     command[2] = SHORT.replace("turns._TURN = 1\n", f"turns._TURN = 1\n{head}")
