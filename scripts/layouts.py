@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write how structures of the C library lie on other machines: entry/remote/isa/layouts.py.
+"""Write how structures of the C library lie on other machines, into entry/remote/conventions.py.
 
     python scripts/layouts.py [--check]
 
@@ -24,7 +24,7 @@ sys.path.insert(0, str(HERE / "src"))
 from soscope.prototypes import catalog  # noqa: E402  the path comes first
 from soscope.prototypes.describe import leaves_of  # noqa: E402  as above
 
-FILE = HERE / "src/soscope/entry/remote/isa/layouts.py"
+FILE = HERE / "src/soscope/entry/remote/conventions.py"
 MACHINES = {
     "ppc64le": "powerpc64le-linux-gnu",
     "aarch64": "aarch64-linux-gnu",
@@ -42,32 +42,7 @@ sys/select sys/socket sys/stat sys/time sys/types sys/uio sys/utsname termios ti
 """
 NAMES = {"sigval": "union sigval", "epoll_data": "union epoll_data", "siginfo": "siginfo_t"}
 MISSING = "#ifndef sigev_notify_thread_id\n#define sigev_notify_thread_id _sigev_un._tid\n#endif"
-HEAD = '''\
-# SPDX-License-Identifier: Apache-2.0
-"""Layouts of glibc's structures that differ from x86-64's. Written by a script.
-
-Each line has a structure, machines, its size in bytes, and the offset and size of each shown
-field, with nested structures flattened. `scripts/layouts.py` asks compilers for them.
-"""
-
-from __future__ import annotations
-
-_LINES = """
-'''
-TAIL = '''\
-"""
-
-
-def read(machine: str) -> dict[str, tuple[int, tuple[tuple[int, int], ...]]]:
-    """Return (size, offset and size of each field) of structures that differ on a machine."""
-    layouts = {}
-    for line in _LINES.replace("\\n ", " ").split("\\n")[1:-1]:
-        name, machines, size, *fields = line.split()
-        if machine in machines.split(","):
-            places = (field.split(":") for field in fields)
-            layouts[name] = (int(size), tuple((int(at), int(long)) for at, long in places))
-    return layouts
-'''
+START, END = '_LAYOUTS = """\n', '"""\n'
 
 
 def measured(triplet: str, structs: catalog.Structs) -> dict[str, list[int]]:
@@ -118,12 +93,15 @@ def lines() -> list[str]:
 
 
 def main() -> int:
-    """Write the file, or compare it; return the exit status."""
-    text = HEAD + "".join(f"{line}\n" for line in lines()) + TAIL
+    """Write the table into the file, or compare it; return the exit status."""
+    text = FILE.read_text()
+    before, start, rest = text.partition(START)
+    _, end, behind = rest.partition(END)
+    told = "".join((before, start, *(f"{line}\n" for line in lines()), end, behind))
     if "--check" not in sys.argv:
-        FILE.write_text(text)
+        FILE.write_text(told)
         return 0
-    return int(FILE.read_text() != text)
+    return int(text != told)
 
 
 if __name__ == "__main__":

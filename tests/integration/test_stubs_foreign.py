@@ -10,7 +10,7 @@ import pytest
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.inspect.check.check import check_elf
 from soscope.inspect.check.emulate import Emulator, argument_of, memory_of
-from soscope.inspect.check.isa import arm
+from soscope.inspect.check.processors import elf_cpu
 from soscope.model import filemap as words
 from tests.support.files.stubs import (
     FOREIGN,
@@ -233,7 +233,9 @@ def test_thumb_code_enters_four_bytes_before(tmp_path: Path) -> None:
         assert {name: one.stubs[0].size for name, one in slots.items()} == {"abs": 16, "far": 12}
         assert differences(mapped) == []
         # the ARM entrance of the same stub
-        cpu = arm._CPU
+        assert mapped.machine is not None
+        cpu = elf_cpu(mapped.machine, "<")
+        assert cpu is not None
         machine = Emulator(cpu, *memory_of(mapped))
         machine.put(slots["abs"].vaddr, machine.free)
         assert machine.run(slots["abs"].stubs[0].vaddr + 4).addr == machine.free

@@ -10,7 +10,7 @@ import signal
 import pytest
 
 from soscope.control.breakpoints.layouts import AS_HERE, Constants
-from soscope.entry.remote.isa import convention_of
+from soscope.entry.remote.conventions import convention_of
 from soscope.model.arch import arch_named
 
 # of asm/signal.h, asm/errno.h, bits/fcntl.h, bits/resource.h of MIPS

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from soscope.control.breakpoints.calls import Calls, InterruptedPoints
-from soscope.entry.remote.isa.x86 import x86_64
+from soscope.entry.remote.conventions import x86_64
 
 
 def test_a_point_is_dealt_with_once() -> None:

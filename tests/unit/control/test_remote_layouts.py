@@ -8,7 +8,7 @@ import struct
 from soscope.binfmt.elf.reader import Encoding
 from soscope.control.breakpoints.layouts import Planner, Repacking, kinds_of
 from soscope.control.breakpoints.values import PassedArguments, Pointees
-from soscope.entry.remote.isa import layouts
+from soscope.entry.remote.conventions import layouts_of
 from soscope.prototypes import catalog
 
 _INT: catalog.Show = (catalog.SHOW_DECIMAL, 4, True, "")
@@ -41,7 +41,7 @@ def _struct(name: str, size: int = 16) -> catalog.ArgumentRow:
 
 def _plan(of: catalog.ArgumentRow, bits: int, order: str, machine: str = "") -> Repacking | None:
     planner = Planner(
-        Encoding(bits, order), layouts.read(machine), frozenset(("timespec",)), most_aligned=8
+        Encoding(bits, order), layouts_of(machine), frozenset(("timespec",)), most_aligned=8
     )
     return planner.plan(of, STRUCTS)
 
@@ -107,7 +107,7 @@ def test_an_argument_may_decide_what_another_leads_to() -> None:
         *(((1, ((0, "==", (-3,)),), _struct("timespec")),), "", ""),
     )
     planner = Planner(
-        Encoding(32, "<"), layouts.read("arm"), frozenset(("timespec",)), most_aligned=8
+        Encoding(32, "<"), layouts_of("arm"), frozenset(("timespec",)), most_aligned=8
     )
     pointees = Pointees(function, planner, STRUCTS)
     taken = PassedArguments()

@@ -15,8 +15,9 @@ from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError, SoscopeError
 from soscope.inspect.check.check import check
 from soscope.inspect.check.emulate import Emulator, disagreement, run_macho
-from soscope.inspect.check.isa import x86
+from soscope.inspect.check.processors import macho_processor
 from soscope.linker.image import Image
+from soscope.model.arch import arch_named
 from soscope.model.filemap import JUMP_TABLE, LAZY, OBJC_STUB
 from tests.support.files import damage
 from tests.support.macho import machoshapes as s
@@ -215,7 +216,11 @@ def _file(folder: Path, data: bytes) -> Path:
 
 
 def test_memory_that_the_file_does_not_pay_for() -> None:
-    cpu = x86._CPU_64
+    arch = arch_named("x86-64")
+    assert arch is not None
+    processor = macho_processor(arch)
+    assert processor is not None
+    cpu = processor.cpu
     end = 1 << 35
     machine = Emulator(cpu, lambda addr, size: bytes(size) if addr < end else b"", end, 1 << 20)
     there = [machine.put(at << 20, 1) for at in range(4096)]

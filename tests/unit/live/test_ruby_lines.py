@@ -10,7 +10,7 @@ import pytest
 
 from soscope.binfmt.source import BufferSource
 from soscope.live.ruby.frames import RubyLines
-from soscope.live.ruby.isa import arch
+from soscope.live.ruby.layout import first_variable
 
 FIRST, IN_BLOCK = 54, 512  # iseq.c: IMMEDIATE_TABLE_SIZE, and bits of a struct succ_dict_block
 
@@ -63,7 +63,7 @@ def test_the_first_variable_of_a_thread_in_code() -> None:
     local = bytes.fromhex("64 4c 8b 2c 25 f0ffffff")
     general = bytes.fromhex("66 48 8d 3d 10000000 66 66 48 e8 00000000")
     by_word = bytes.fromhex("66 48 8d 3d f0ffffff 66 48 ff 15 00000000")
-    assert arch.first_variable(guard + b"\x90", 0x1000) is None
-    assert arch.first_variable(guard + local + general, 0x1000) == (0, -16)
-    assert arch.first_variable(b"\x90" + general + local, 0x1000) == (0x1019, 0)
-    assert arch.first_variable(by_word, 0x1000) == (0xFF8, 0)
+    assert first_variable(guard + b"\x90", 0x1000) is None
+    assert first_variable(guard + local + general, 0x1000) == (0, -16)
+    assert first_variable(b"\x90" + general + local, 0x1000) == (0x1019, 0)
+    assert first_variable(by_word, 0x1000) == (0xFF8, 0)

@@ -17,7 +17,7 @@ from soscope.control.outcome import EngineVerdict
 from soscope.control.settings import ENTRIES, Hooks
 from soscope.entry.breakpoint import Points
 from soscope.entry.remote.convention import Convention
-from soscope.entry.remote.isa import layouts as glibc_layouts
+from soscope.entry.remote.conventions import layouts_of
 from soscope.entry.remote.stub import RemoteStub
 from soscope.live.names.staticnames import ImageNames
 from soscope.model.arch import Arch
@@ -143,7 +143,7 @@ class SlotSelection:
             known = frozenset(self._prototypes.structures())
             self._planner = Planner(
                 self._coding,
-                glibc_layouts.read(self._machine),
+                layouts_of(self._machine),
                 known,
                 most_aligned=self._convention.most_aligned,
                 constants=self._constants,

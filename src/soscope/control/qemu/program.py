@@ -15,7 +15,7 @@ from soscope.control.breakpoints.watch import CallWatch
 from soscope.control.program import Program
 from soscope.control.settings import Hooks, SessionSettings
 from soscope.entry.breakpoint import Points
-from soscope.entry.remote.isa import convention_of
+from soscope.entry.remote.conventions import convention_of
 from soscope.entry.remote.qemu import emulator_of
 from soscope.errors import FormatError, LaunchError, RemoteError, SoscopeError
 from soscope.linker.machine import is_native, kind_of, machine_of

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The calling convention of an architecture as data: which registers hold what.
 
-There is a module for each instruction set in `isa/`, with its conventions.
+entry/remote/conventions.py has the convention of each architecture.
 """
 
 from __future__ import annotations

@@ -18,58 +18,13 @@ from soscope.binfmt.macho.fixups import FORMATS, is_bind
 from soscope.binfmt.macho.image import MachoImage
 from soscope.binfmt.source import ByteSource, length
 from soscope.errors import SoscopeError
-from soscope.inspect.check import isa
+from soscope.inspect.check.processors import Cpu, Processor, elf_cpu, macho_processor
 from soscope.model.arch import arch_of_cputype
 from soscope.model.filemap import CALL_STUB, JUMP_TABLE, LAZY, MIPS_STUB, OBJC_STUB, FileSlot, Stub
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-
-# What `emulator` needs to know about a processor.
-
-
-class Cpu(NamedTuple):
-    """One processor, with the names of Unicorn's constants.
-
-    `link_map` and `resolver` are indices of words that the loader fills, counted from `reserved`
-    (DT_PLTGOT if that is None). `given` returns (link map, argument of _dl_fixup) at the entry of
-    the resolver, as glibc's sysdeps/*/dl-trampoline.S reads them. `set_up` returns the registers
-    that a stub of the file expects from its caller. `bases` returns several choices if only a
-    trial can decide. `cannot` returns whether a file has code that Unicorn cannot run.
-    `asked_for` returns the slot for which a stub called the resolver, even in a file without lazy
-    slots.
-    """
-
-    library: str
-    mode: tuple[str, ...]
-    bits: int
-    order: str
-    stack: str
-    counter: str
-    link_map: tuple[int, ...] = (1,)
-    resolver: int = 2
-    given: Callable[[Emulator], tuple[int, int]] | None = None
-    registers: tuple[tuple[str, int], ...] = ()  # set at the start of each run
-    model: str = ""
-    reserved: Callable[[ElfMap], Sequence[int | None]] | None = None
-    set_up: Callable[[ElfMap, Stub], Mapping[str, int]] | None = None
-    bases: Callable[[ElfMap], list[dict[str, int]]] | None = None
-    cannot: Callable[[ElfMap], bool] | None = None
-    asked_for: Callable[[ElfMap, Emulator], int | None] | None = None
-
-
-class Processor(NamedTuple):
-    """The processor for a Mach-O image, and what its ABI defines.
-
-    `given` returns (word of the image, what to bind) at dyld's entry point. `second` is the
-    register of a function's second argument, "" if no Objective-C stubs are known.
-    """
-
-    cpu: Cpu
-    given: Callable[[Emulator], tuple[int, int]]
-    second: str = ""
-
 
 # A processor of the emulator Unicorn (the extra `emulate`), with a file's image in memory.
 
@@ -308,10 +263,7 @@ def run_elf(mapped: ElfMap) -> Iterator[Ran]:
     Raises SoscopeError if Unicorn is not installed or does not support the processor.
     """
     arch, order = mapped.machine, mapped.image.encoding.order
-    known = isa.known(arch)
-    cpu: Cpu | None = None
-    if arch is not None and known is not None and arch.bits == mapped.bits:
-        cpu = known.cpu(arch, order)
+    cpu = None if arch is None or arch.bits != mapped.bits else elf_cpu(arch, order)
     if cpu is None or cpu.order != order or (cpu.cannot is not None and cpu.cannot(mapped)):
         raise cannot(f"no emulator for {mapped.arch}")
     machine = Emulator(cpu, *memory_of(mapped), length(mapped.image.source))
@@ -444,10 +396,7 @@ def run_macho(mapped: MachoMap) -> Iterator[Ran]:
     processor or has no room (no-emulator).
     """
     arch = arch_of_cputype(mapped.image.header.cpu)
-    known = isa.known(arch)
-    processor: Processor | None = None
-    if arch is not None and known is not None and hasattr(known, "macho"):
-        processor = known.macho(arch.bits)
+    processor = None if arch is None else macho_processor(arch)
     if processor is None or processor.cpu.order != mapped.image.encoding.order:
         raise cannot(f"no emulator for {mapped.arch}")
     if mapped.kind == _OBJECT:

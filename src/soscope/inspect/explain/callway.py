@@ -22,7 +22,7 @@ from soscope.binfmt.listing import (
     walk,
 )
 from soscope.binfmt.search import Spans
-from soscope.inspect.explain import isa, resolvers
+from soscope.inspect.explain import resolvers
 from soscope.inspect.explain.filecode import FileCode
 from soscope.inspect.explain.resolvers import Resolver, resolvers_of
 from soscope.model import filemap
@@ -70,7 +70,7 @@ def around(arch: str, code: FileCode, start: int, vaddr: int) -> list[Line]:
     except ImportError:
         return []
     known = arch_named(arch)
-    names = isa.known(known, "CAPSTONE", {}).get("" if known is None else known.name)
+    names = None if known is None else resolvers.CAPSTONE.get(known.name)
     if names is None or not 0 <= vaddr - start < _FARTHEST:
         return []
     machine = capstone.Cs(getattr(capstone, names[0]), getattr(capstone, names[1]))
@@ -653,7 +653,7 @@ class Follower:
             resolvers.MEANINGS[meaning]: slot.resolver_argument
             for meaning in (resolvers.INDEX, resolvers.OFFSET, resolvers.LAZY_INFO)
         }
-        step = isa.known(arch_named(self.arch), "INDEX_STEPS", {}).get(self.arch)
+        step = resolvers.INDEX_STEPS.get(self.arch)
         if step is not None and slot.resolver_argument is not None:
             wanted[resolvers.MEANINGS[resolvers.INDEX]] = slot.resolver_argument // step
         wanted[resolvers.MEANINGS[resolvers.SLOT]] = slot.vaddr

@@ -12,8 +12,7 @@ from soscope.binfmt.elf.symboltable import dynamic_table, static_table
 from soscope.binfmt.search import Spans
 from soscope.binfmt.source import length
 from soscope.errors import FormatError
-from soscope.inspect.explain import isa
-from soscope.inspect.explain.resolvers import BIONIC, GLIBC, MUSL
+from soscope.inspect.explain.resolvers import BIONIC, GLIBC, MUSL, first_word, pointer_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,9 +125,8 @@ class ElfCode(FileCode):
         self.bits = elf.bits
         self.order = elf.image.encoding.order
         self.loader = _loader(elf)
-        self._first = isa.known(elf.machine, "FIRST_WORD", 1)
-        pointer = isa.known(elf.machine, "pointer", None)
-        self.pointer = 0 if pointer is None else pointer(elf)
+        self._first = first_word(elf.machine)
+        self.pointer = pointer_of(elf)
 
     def read(self, vaddr: int, size: int) -> bytes:
         """Return the bytes at an address."""

@@ -9,13 +9,13 @@ from struct import Struct, iter_unpack, unpack_from
 from soscope.binfmt.source import ByteSource
 from soscope.live.images.space import Space
 from soscope.live.images.watch import MOST, HeldPlaces
-from soscope.live.ruby.isa import arch
 from soscope.live.ruby.layout import (
     ARRAY,
     C_FRAME,
     CLASS,
     CODE,
     CODE_BODY,
+    DTV,
     ENTRY_OWNER,
     FINISH,
     IMEMO,
@@ -71,7 +71,7 @@ class RubyContexts:
             return self._word(thread_pointer + self._offset)
         # glibc has two words for each module, and -1 if its block is not allocated yet
         size = 8 if self._ruby.is_musl else 16
-        block = self._word(self._word(thread_pointer + arch.DTV) + size * self._module)
+        block = self._word(self._word(thread_pointer + DTV) + size * self._module)
         return self._word(block + self._offset)
 
     def _of_listed(self, pointer: int) -> int:

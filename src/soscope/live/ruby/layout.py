@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
+from struct import unpack
 
 from soscope.binfmt.elf.lookup import Name
 from soscope.errors import FormatError, SoscopeError
 from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import Images
 from soscope.live.images.scope import is_musl
-from soscope.live.ruby.isa import arch
 
 # Offsets in CRuby's structs of all that soscope reads, by version.
 #
@@ -79,6 +80,31 @@ FINISH = 0x20  # C code waits for the function that runs this frame
 C_FRAME = 0x80
 
 
+# Thread-local variables in the code of x86-64 (psABI, 4.11), the one machine that is sampled.
+
+# 66 lea index(%rip), %rdi; 66 66 rex.W call, or a call through the word that holds the address: 66
+# rex.W call
+_GENERAL = re.compile(rb"\x66\x48\x8d\x3d(....)\x66(?:\x66\x48\xe8|\x48\xff\x15)", re.DOTALL)
+_END = 8  # end of its lea
+_LOCAL = re.compile(rb"\x64[\x48\x4c]\x8b[\x04\x0c\x14\x1c\x24\x2c\x34\x3c]\x25(....)", re.DOTALL)
+_GUARD = 0x28  # offset of the stack protector's value
+
+DTV = 8  # bytes from the thread pointer to the list of the thread's blocks
+
+
+def first_variable(code: bytes, addr: int) -> tuple[int, int] | None:
+    """Return the location of the first thread-local variable in `code`, which is at `addr`.
+
+    It is (address of the pair of module number and offset, 0), or (0, offset from the thread
+    pointer), or None if there is no such variable.
+    """
+    general = _GENERAL.search(code)
+    locals_ = [match for match in _LOCAL.finditer(code) if unpack("<i", match[1])[0] != _GUARD]
+    if general is not None and not (locals_ and locals_[0].start() < general.start()):
+        return addr + general.start() + _END + unpack("<i", general[1])[0], 0
+    return (0, unpack("<i", locals_[0][1])[0]) if locals_ else None
+
+
 # Find the CRuby in a process, and check whether soscope can read its frames.
 
 _OWN = "rb_tracepoint_new"  # only libruby has this symbol and the version
@@ -108,7 +134,7 @@ class Ruby:
         self.objects = (_addr_of(image, "rb_cString") or 0, _addr_of(image, "rb_cArray") or 0)
         if not self.current:
             code = _addr_of(image, _USES_CONTEXT) or 0
-            variable = arch.first_variable(image.space.read(code, _CODE), code)
+            variable = first_variable(image.space.read(code, _CODE), code)
             if variable is None:
                 raise SoscopeError(
                     f"Ruby ({image.name}): where it has its execution context is unknown"

@@ -19,7 +19,7 @@ from soscope.binfmt.isa.aarch64.code import SIZE, A64Instruction
 from soscope.binfmt.stubs.finder import Through
 from soscope.entry.native.machine import Displaced, NativeMachine, Values
 from soscope.entry.remote.convention import Convention
-from soscope.entry.remote.isa import aarch64 as conventions
+from soscope.entry.remote.conventions import convention_of
 from soscope.model.arch import Arch
 
 TYPE_CHECKING = False
@@ -179,5 +179,5 @@ class A64Machine(NativeMachine):
 
 def machine(arch: Arch) -> NativeMachine | None:
     """Return the machine for processes of `arch`, None if they are 32-bit ones."""
-    convention = conventions.convention(arch)
+    convention = convention_of(arch)
     return None if convention is None else A64Machine(convention)

@@ -15,7 +15,7 @@ from soscope.binfmt.isa.x86.code import Instruction
 from soscope.binfmt.stubs.finder import Through
 from soscope.entry.native.machine import Displaced, NativeMachine, Values
 from soscope.entry.remote.convention import COMPLEX_WORDS, LONG_DOUBLE_X87, Convention, RecordRules
-from soscope.entry.remote.isa.x86 import x86_64
+from soscope.entry.remote.conventions import x86_64
 from soscope.model.arch import Arch
 
 TYPE_CHECKING = False
