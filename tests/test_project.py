@@ -96,10 +96,7 @@ MAY_BE_SHORT = {
     "binfmt/isa/": "a folder for each machine",
     "entry/native/isa/": "a file for each machine",
     "export/": "a file for each format",
-    "frames/cppnames.py": "on the way to every trace; what names other frames opens files",
-    "frames/code.py": "mem reads it at the end of a program; what names frames imports re",
     "inspect/audit/isa/": "a file for each machine",
-    "instruments/trace/sums.py": "numpy, which nothing else of a trace loads",
     "report/": "a file for each verb",
     "verbs/": "a file for each verb",
 }

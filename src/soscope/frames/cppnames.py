@@ -6,6 +6,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.live.names.demangle import Demangler
+    from soscope.model.call import StackFrame
 
 MANGLED = "_Z"
 _MOST = 1 << 16  # names that are kept
@@ -70,6 +71,21 @@ class CppNames:
             return where
         symbol, plus, offset = (MANGLED + rest).partition("+")
         return f"{image}!{self.short(symbol)}{plus}{offset}"
+
+    def frame(self, frame: StackFrame) -> str:
+        """Return a frame of a stack as text.
+
+        It is `IMAGE!SYMBOL+0xN (FILE:LINE)` with the short name, or `NAME (FILE:LINE)` for a frame
+        of an interpreter.
+        """
+        if frame.image is None and frame.symbol is not None:
+            return f"{frame.symbol} ({frame.file}:{frame.line})"
+        name = frame.image or "?"
+        if frame.symbol is not None:
+            name += f"!{self.short(frame.symbol)}"
+        if frame.offset is not None:
+            name += f"+{frame.offset:#x}"
+        return name if frame.file is None else f"{name} ({frame.file}:{frame.line})"
 
 
 def _keep(kept: dict[str, str], symbol: str, name: str) -> str:

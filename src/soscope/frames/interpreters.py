@@ -12,9 +12,8 @@ from soscope.binfmt.elf.symboltable import SymbolTable
 from soscope.binfmt.elf.unwind import FrameTable, Row
 from soscope.binfmt.source import BufferSource
 from soscope.errors import SoscopeError
-from soscope.frames.code import OriginCode
 from soscope.live.names.staticnames import ImageNames
-from soscope.live.python.lines import line_of
+from soscope.live.python.lines import OriginCode, line_of
 from soscope.model.call import StackFrame
 from soscope.recording.names import RecordedProgram
 from soscope.wire import layout

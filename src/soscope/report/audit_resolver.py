@@ -13,7 +13,7 @@ from soscope.inspect.audit.machine import (
     VECTOR_COUNT,
 )
 from soscope.model.call import printable
-from soscope.report.jsontext import json_document
+from soscope.report.output import json_document
 from soscope.report.words import plural
 
 SCHEMA = "soscope/audit-resolver/1"

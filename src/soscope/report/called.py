@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.model.call import printable
 from soscope.proc.status import signal_name
-from soscope.report.jsontext import json_document
+from soscope.report.output import json_document
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

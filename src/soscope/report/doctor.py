@@ -10,7 +10,7 @@ from soscope import __version__
 from soscope.inspect.doctor.process import HOOKED, Diagnosis, ImageReport, Subject
 from soscope.inspect.doctor.system import INFO, LIMITED, MISSING, OK, Finding
 from soscope.model.call import printable
-from soscope.report.jsontext import json_document
+from soscope.report.output import json_document
 
 _MARKS = {OK: "ok", LIMITED: "part", MISSING: "NO", INFO: "-"}
 _NAME = 26  # columns of a finding's name

@@ -22,7 +22,7 @@ from soscope.inspect.explain.callway import (
 from soscope.inspect.explain.resolvers import NEVER_LAZY, Resolver, laziness_of
 from soscope.model.call import printable
 from soscope.model.filemap import LAZY, MACHO, UNBOUND, FileSlot
-from soscope.report.jsontext import json_document
+from soscope.report.output import json_document
 from soscope.report.words import STATIC_KINDS, STRAIGHT
 
 TYPE_CHECKING = False

@@ -14,8 +14,7 @@ from soscope.instruments.inject.sweep.result import (
 )
 from soscope.model.call import printable
 from soscope.proc.status import NOT_FOLLOWED, signal_name
-from soscope.report.jsontext import json_document
-from soscope.report.output import Form
+from soscope.report.output import Form, json_document
 from soscope.report.words import plural
 
 TYPE_CHECKING = False

@@ -9,7 +9,7 @@ from soscope.inspect.map.processmap import ProcessMap
 from soscope.linker.image import Image, Slot
 from soscope.live.images.image import LoadedImage
 from soscope.model.filemap import Stub
-from soscope.report.jsontext import json_document
+from soscope.report.output import json_document
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

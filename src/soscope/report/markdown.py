@@ -7,7 +7,6 @@ import shlex
 
 from soscope.frames.cppnames import CppNames
 from soscope.model.call import StackFrame, printable
-from soscope.report.frametext import frame_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -540,7 +539,7 @@ def _stack(name: str, frames: list[Row], indent: str) -> list[str]:
     # The document's rows have been frames before.
     shown = [StackFrame(**{"offset": None, **frame}) for frame in frames[:_FEW_PAGE]]  # type: ignore[arg-type]
     names = CppNames()
-    named = [quoted(frame_text(frame, names)) for frame in shown]
+    named = [quoted(names.frame(frame)) for frame in shown]
     lines = [f"{indent}- {name} ({len(frames):,}):", *(f"{indent}  - {text}" for text in named)]
     if len(frames) > _FEW_PAGE:
         lines.append(f"{indent}  - and {len(frames) - _FEW_PAGE:,} more")

@@ -25,8 +25,7 @@ from soscope.instruments.mem.model import (
     Younger,
 )
 from soscope.model.call import StackFrame, printable, time_text
-from soscope.report.frametext import frame_text
-from soscope.report.jsontext import json_document
+from soscope.report.output import json_document
 from soscope.report.words import attached_lines, plural
 
 TYPE_CHECKING = False
@@ -347,7 +346,7 @@ def _native_lines(row: NativeRow, report: MemReport, names: CppNames) -> list[st
     size = f"{size_text(row.bytes):>10}{_error(row.error_bytes)}"
     sizes = "" if row.sizes is None else f" of {row.sizes[0]:,} to {row.sizes[1]:,} bytes"
     lines = [f"{row.count:9,d} {size}  {_process_text(row, report)}{row.api}{sizes}"]
-    lines += [f"{'':22}{printable(frame_text(frame, names))}" for frame in row.frames[:_FRAMES]]
+    lines += [f"{'':22}{printable(names.frame(frame))}" for frame in row.frames[:_FRAMES]]
     if len(row.frames) > _FRAMES:
         lines.append(f"{'':22}… {plural(len(row.frames) - _FRAMES, 'more frame')}")
     return lines

@@ -6,11 +6,7 @@ from __future__ import annotations
 import os
 
 from soscope.frames.cppnames import CppNames
-from soscope.instruments.mem.model import (
-    MemReport,
-    NativeRow,
-    Survivor,
-)
+from soscope.instruments.mem.model import MemReport, NativeRow, Survivor
 from soscope.model.call import StackFrame
 from soscope.report import flame as flamepage
 from soscope.report.flame import FlameGraph, FlameNode, Frame

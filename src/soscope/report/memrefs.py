@@ -18,7 +18,7 @@ from soscope.instruments.mem.refs.model import (
     RefsReport,
 )
 from soscope.model.call import printable
-from soscope.report.jsontext import json_document
+from soscope.report.output import json_document
 from soscope.report.words import plural
 
 REFS_SCHEMA = "soscope/mem-refs/1"

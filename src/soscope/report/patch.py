@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.report.jsontext import json_document
+from soscope.report.output import json_document
 from soscope.report.words import library_lines, plural
 
 TYPE_CHECKING = False

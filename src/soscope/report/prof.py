@@ -28,10 +28,19 @@ from soscope.instruments.prof.views import (
     tables_of,
 )
 from soscope.model.call import StackFrame, importance, printable
-from soscope.report.jsontext import json_document
 from soscope.report.markdown import time_text
-from soscope.report.tabletext import Heading, TableText, table_text
-from soscope.report.words import UNTOLD, delay_lines, delay_members, marked, plural, untold_line
+from soscope.report.output import json_document
+from soscope.report.words import (
+    UNTOLD,
+    Heading,
+    TableText,
+    delay_lines,
+    delay_members,
+    marked,
+    plural,
+    table_text,
+    untold_line,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from soscope.instruments.prof.check import (
     modes_of,
 )
 from soscope.model.call import printable
-from soscope.report.jsontext import json_document
+from soscope.report.output import json_document
 from soscope.report.words import plural
 
 TYPE_CHECKING = False

@@ -19,11 +19,10 @@ from soscope.model.call import StackFrame, importance, printable
 from soscope.model.image import Record
 from soscope.report import flame as flamepage
 from soscope.report.flame import FlameGraph, FlameNode, Frame
-from soscope.report.jsontext import json_document
 from soscope.report.markdown import time_text
+from soscope.report.output import json_document
 from soscope.report.prof import remarks, seconds_text, share_text, untold_functions
-from soscope.report.tabletext import Heading, TableText, table_text
-from soscope.report.words import marked, plural
+from soscope.report.words import Heading, TableText, marked, plural, table_text
 
 # A profile as flame graphs: of call paths, of pairs of functions, and of samples, if any.
 

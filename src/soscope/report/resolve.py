@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.live.lookup.answer import OK, Answer, Candidate
-from soscope.report.jsontext import dumps, quoted
+from soscope.report.output import dumps, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

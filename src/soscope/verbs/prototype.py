@@ -43,7 +43,7 @@ def explain(symbol: str, settings: TraceSettings, *, json: Form) -> int:
     family = prototypes.family(symbol) if source and source[0] == TABLE else ""
     other = prototypes.foreign(symbol) if family else None
     if json:
-        from soscope.report.jsontext import json_document
+        from soscope.report.output import json_document
 
         kind, file, where = source or ("guess", "", "")
         said: dict[str, object] = {

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soscope.report.jsontext import dumps
+from soscope.report.output import dumps
 from tests.support.processes.run import imported
 
 LEAVES = (
@@ -43,6 +43,6 @@ def test_what_json_has_no_word_for(value: object) -> None:
 
 
 def test_nothing_heavy_comes_with_it() -> None:
-    found = imported("from soscope.report.jsontext import dumps; dumps({'a': ['b', 1.5]})")
-    assert "soscope.report.jsontext" in found
+    found = imported("from soscope.report.output import dumps; dumps({'a': ['b', 1.5]})")
+    assert "soscope.report.output" in found
     assert not {"re", "enum", "json", "json.decoder"} & found

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.binfmt.source import ByteSource
-from soscope.frames.code import OriginCode
+from soscope.live.python.lines import OriginCode
 from soscope.wire import headers as layout
 
 TYPE_CHECKING = False

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 from soscope.binfmt.source import ByteSource
-from soscope.frames.code import OriginCode
 from soscope.instruments.mem.origins import NO_ROOM, Origins
 from soscope.instruments.mem.sampled import Chances
 from soscope.instruments.mem.sidetable import SideTable, Tally, few
 from soscope.live.heap.memory import BlockPages
 from soscope.live.python.few import FewReader, StillMemory
-from soscope.live.python.lines import LineTable
+from soscope.live.python.lines import LineTable, OriginCode
 from soscope.live.python.offsets import PythonLayout, layout_of
 
 TYPE_CHECKING = False

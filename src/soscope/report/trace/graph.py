@@ -25,13 +25,11 @@ from soscope.report.graph import (
     path_of,
     taken_by,
 )
-from soscope.report.jsontext import json_document
-from soscope.report.output import Form, Output
-from soscope.report.tabletext import TableText
+from soscope.report.output import Form, Output, json_document
 from soscope.report.trace import display as names
 from soscope.report.trace.display import Display, FunctionNames, TableSettings
 from soscope.report.trace.table import column, head_of, text_of, totals_of
-from soscope.report.words import escaped, marked, plural, shortened
+from soscope.report.words import TableText, escaped, marked, plural, shortened
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -28,8 +28,7 @@ from soscope.proc.status import signal_name
 from soscope.prototypes import Prototypes
 from soscope.prototypes.formats import Argument
 from soscope.recording.blocks import compact
-from soscope.report.jsontext import json_document
-from soscope.report.output import Form, Output
+from soscope.report.output import Form, Output, json_document
 from soscope.report.trace.display import Display, FunctionNames
 from soscope.report.trace.stretchtext import duration
 from soscope.report.trace.table import head_of, totals_of

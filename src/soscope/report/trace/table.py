@@ -10,12 +10,18 @@ from soscope.model.call import importance, printable
 from soscope.model.image import REFUSAL_NAMES
 from soscope.proc.status import signal_name
 from soscope.prototypes import Prototypes
-from soscope.report.jsontext import json_document
-from soscope.report.output import JSON, Form, Output
-from soscope.report.tabletext import Heading, TableText, table_text
+from soscope.report.output import JSON, Form, Output, json_document
 from soscope.report.trace import display as names
 from soscope.report.trace.display import PERCENTILES, Display, FunctionNames, TableSettings
-from soscope.report.words import UNTOLD, delay_members, marked, plural
+from soscope.report.words import (
+    UNTOLD,
+    Heading,
+    TableText,
+    delay_members,
+    marked,
+    plural,
+    table_text,
+)
 from soscope.select.filter import Selection, compile_symbol
 from soscope.wire import layout
 

@@ -18,14 +18,12 @@ from soscope.model.call import (
     printable,
 )
 from soscope.prototypes import Prototypes
-from soscope.report.jsontext import json_document
-from soscope.report.output import Form, Output
-from soscope.report.tabletext import Heading, table_text
+from soscope.report.output import Form, Output, json_document
 from soscope.report.trace.display import Display, FunctionNames, TableSettings
 from soscope.report.trace.stretchtext import time_text
 from soscope.report.trace.table import head_of, totals_of
 from soscope.report.trace.text import LONG, NO_RETURN, TextListener
-from soscope.report.words import marked
+from soscope.report.words import Heading, marked, table_text
 from soscope.select.filter import Selection
 
 TYPE_CHECKING = False

@@ -16,7 +16,6 @@ from soscope.binfmt.source import ByteSource
 from soscope.control.interpreter import VisitedInterpreter
 from soscope.control.outcome import look_lines
 from soscope.errors import SoscopeError
-from soscope.frames.code import OriginCode
 from soscope.instruments.mem.live import place_of, visit_objects
 from soscope.instruments.mem.objects import ObjectsPlace, beating
 from soscope.instruments.mem.origins import Origins
@@ -25,7 +24,7 @@ from soscope.instruments.mem.refs.model import HolderPath, RefsReport, Where, gr
 from soscope.instruments.mem.refs.paths import PythonPaths, RubyPaths
 from soscope.instruments.mem.rubyobjects import RubyNames, RubySlots, ruby_types
 from soscope.instruments.mem.sidetable import SideTable, Tally
-from soscope.live.python.lines import line_of
+from soscope.live.python.lines import OriginCode, line_of
 from soscope.live.python.objects import ObjectReader
 from soscope.live.python.offsets import layout_of
 from soscope.proc.memory import ProcessMemory

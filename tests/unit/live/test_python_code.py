@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from soscope.binfmt.source import BufferSource
-from soscope.frames.code import OriginCode
+from soscope.live.python.lines import OriginCode
 from soscope.wire import headers as layout
 
 
