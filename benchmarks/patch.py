@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call costs that reaches a function of one's own: by `soscope run`, by LD_PRELOAD."""
+"""What a call costs that reaches a function of one's own: by `soscope patch`, by LD_PRELOAD."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def measure(tools: Tools, count: int, bursts: int, say: Callable[[str], None]) -
     def timer(*prefix: str) -> Callable[[], float]:
         return lambda: typical(run([*prefix, *calls], timeout=60).output)
 
-    replace = [*tools.soscope, "run", "-q", "--replace", f"labs={library}:own_labs", "--"]
+    replace = [*tools.soscope, "patch", "-q", "--replace", f"labs={library}:own_labs", "--"]
     timers = {
         "none": timer(),
         "run": timer(*replace),
@@ -33,7 +33,7 @@ def measure(tools: Tools, count: int, bursts: int, say: Callable[[str], None]) -
     table.failed(failed)
     base = figures["none"]
     for name, goal, what in (
-        ("`run --replace`, the way to one's own function", 2.0, "run"),
+        ("`patch --replace`, the way to one's own function", 2.0, "run"),
         ("LD_PRELOAD, the same function", None, "preload"),
     ):
         figure = figures[what].minus(base) if what in figures else None

@@ -93,14 +93,15 @@ def test_the_next_trace_takes_over(tmp_path: Path) -> None:
         assert attached.finish(process)[0] == 7
 
 
-def test_a_living_owner_is_named(tmp_path: Path) -> None:
+def test_a_living_owner_is_named_and_ends_at_a_detach(tmp_path: Path) -> None:
     with attached.running([build.program("attached"), "1"]) as process:
         tracer = start(process.pid, tmp_path, "count")
         attached.wait_for_hooks(tracer)
-        for done in (attached.trace(process.pid, "-c"), attached.detach(process.pid)):
-            assert done.returncode == 1
-            assert f"soscope {tracer.pid} traces it" in done.stderr
-        tracer.send_signal(signal.SIGINT)
+        done = attached.trace(process.pid, "-c")
+        assert done.returncode == 1
+        assert f"soscope {tracer.pid} traces it" in done.stderr
+        done = attached.detach(process.pid, "--json")
+        assert (done.returncode, json.loads(done.stdout)["stopped"]) == (0, tracer.pid)
         _, notes = tracer.communicate(timeout=limit())
         assert tracer.returncode == 0, notes
         assert attached.finish(process)[0] == 7

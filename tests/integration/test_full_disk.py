@@ -32,8 +32,8 @@ COMMANDS = [
     "mem report blocks.sosr",
     "mem report --json blocks.sosr",
     "mem leaks blocks.sosr",
-    "mem peak blocks.sosr",
-    "mem temporary blocks.sosr",
+    "mem report --peak blocks.sosr",
+    "mem report --temporary blocks.sosr",
     "mem diff blocks.sosr blocks.sosr",
     "prof report prof.sosr",
     "prof diff prof.sosr prof.sosr",
@@ -55,8 +55,8 @@ COMMANDS = [
 # What these say is on standard error, in a file that the user names, or of objects that another
 # verb has to see being made.
 QUIET = {
-    *("inject", "patch", "run", "detach", "mem attach", "mem detach", "mem refs", "mem run"),
-    *("mem flame", "prof flame", "prof run", "prof attach", "prof detach", "prof ldprofile"),
+    *("inject", "patch", "detach", "mem attach", "mem refs", "mem run"),
+    *("mem flame", "prof flame", "prof run", "prof attach"),
 }
 
 WORKS = "import time\nwhile True:\n    kept = [1] * 1000\n    time.sleep(0.01)\n"

@@ -109,7 +109,7 @@ def test_the_peak_of_those_who_take_turns_is_theirs(
     options = [*aggregate, *(["-f"] if who != "threads" else [])]
     report, output = recorded(tmp_path, [built("order.c", ORDER), who], *options)
     most, made = map(int, output.split())
-    shown = run([*SOSCOPE, "mem", "peak", "--json", str(tmp_path / "run.sosr")])
+    shown = run([*SOSCOPE, "mem", "report", "--peak", "--json", str(tmp_path / "run.sosr")])
     peak = rows_of(json.loads(shown.stdout), "order.c")
     # mappings and stacks of threads have a peak of their own
     mapped = ("mmap", "pthread_create")

@@ -274,7 +274,7 @@ def test_temporary_blocks_are_freed_before_the_next_one(tmp_path: Path) -> None:
     text = (PRELUDE + TEMPORARY).splitlines()
     lines = [at for at, row in enumerate(text, 1) if "/* short */" in row]
     recorded(tmp_path, [built("short.c", TEMPORARY)])
-    shown = run([*SOSCOPE, "mem", "temporary", "--json", str(tmp_path / "run.sosr")])
+    shown = run([*SOSCOPE, "mem", "report", "--temporary", "--json", str(tmp_path / "run.sosr")])
     last = next(at for at, row in enumerate(text, 1) if "malloc(70)" in row)
     found = reported(json.loads(shown.stdout), "short.c")
     # the last of all blocks is among those that are freed at the end, the last one of its thread

@@ -32,9 +32,9 @@ CLEARED = "\x1b[H\x1b[J"
 
 def was_counting(pid: int) -> bool:
     """Have a process count no more; return whether it did."""
-    done = soscope("mem", "detach", "-p", str(pid))
+    done = soscope("detach", "-p", str(pid))
     assert done.returncode == 0
-    return "counts its objects no more" in done.stderr
+    return "counts its objects no more" in done.stdout
 
 
 def watch_tables(terminal: int, live: subprocess.Popen[str], wanted: str) -> None:

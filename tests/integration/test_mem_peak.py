@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope mem peak`: blocks of the moment when most of them were there, and mappings of theirs."""
+"""`soscope mem report --peak`: blocks of the moment when most were there, and such mappings."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_peak_is_the_moment_with_most_bytes(tmp_path: Path) -> None:
     report, _ = recorded(tmp_path, [built("peak.c", PEAK)])
     totals = report["totals"]["native"]
     assert 5_000_000 <= totals["peak_bytes"] < 5_020_000
-    shown = run([*SOSCOPE, "mem", "peak", "--json", str(tmp_path / "run.sosr")])
+    shown = run([*SOSCOPE, "mem", "report", "--peak", "--json", str(tmp_path / "run.sosr")])
     peak = json.loads(shown.stdout)
     assert not wrong_members(peak, REPORT)
     rows = rows_of(peak, "peak.c")
@@ -65,7 +65,7 @@ def test_the_peak_is_the_moment_with_most_bytes(tmp_path: Path) -> None:
     # the thread's stack is of another moment than the blocks, which is said, and shown
     assert [note for note in peak["notes"] if "of two moments" in note]
     assert not [note for note in report["notes"] if "of two moments" in note]
-    text = run([*SOSCOPE, "mem", "peak", str(tmp_path / "run.sosr")]).stdout
+    text = run([*SOSCOPE, "mem", "report", "--peak", str(tmp_path / "run.sosr")]).stdout
     blocks, _, mappings = text.partition("\nmappings, when most bytes were mapped:\n")
     blocks = blocks.partition("\nblocks, when most bytes of blocks were there:\n")[2]
     apis = [

@@ -73,8 +73,8 @@ def test_what_is_no_recording_of_memory_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 0
     (tmp_path / "text").write_text("no recording")
     for path in (trace, tmp_path / "text", tmp_path / "missing"):
-        for verb in ("report", "peak", "leaks", "temporary"):
-            shown = run([*SOSCOPE, "mem", verb, str(path)])
+        for verb in ("report", "report --peak", "leaks", "report --temporary"):
+            shown = run([*SOSCOPE, "mem", *verb.split(), str(path)])
             assert (shown.returncode, shown.stdout) == (1, "")
             assert re.fullmatch(r"soscope: error: .*\n(  hint: .*\n)?", shown.stderr)
 

@@ -266,7 +266,8 @@ class Server:
             assert self.process.stdout.readline() == "did\n", word
 
     def visit(self, verb: str, *words: str) -> subprocess.CompletedProcess[str]:
-        done = soscope("mem", verb, "-p", str(self.process.pid), *words)
+        family = [] if verb == "detach" else ["mem"]
+        done = soscope(*family, verb, "-p", str(self.process.pid), *words)
         assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
         return done
 

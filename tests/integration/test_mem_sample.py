@@ -86,7 +86,7 @@ def test_jumps_out_of_handlers_lose_nothing(tmp_path: Path) -> None:
 
 def test_temporary_blocks_are_freed_before_the_next_one(tmp_path: Path) -> None:
     recorded(tmp_path, [built("short.c", TEMPORARY)], *ALL)
-    shown = run([*SOSCOPE, "mem", "temporary", "--json", str(tmp_path / "run.sosr")])
+    shown = run([*SOSCOPE, "mem", "report", "--temporary", "--json", str(tmp_path / "run.sosr")])
     short = [at for at, row in enumerate((PRELUDE + TEMPORARY).splitlines(), 1) if "short" in row]
     rows = reported(json.loads(shown.stdout), "short.c")
     assert {line: rows["malloc", line] for line in short} == dict.fromkeys(short, 300)

@@ -164,7 +164,7 @@ def test_the_peak_of_sums_is_exact(tmp_path: Path) -> None:
         if name != "peak_time_ns":
             assert report["totals"]["native"][name] == value
     assert report["totals"]["native"]["peak_bytes"] >= 100_000
-    done = run([*SOSCOPE, "mem", "peak", "--json", str(tmp_path / "run.sosr")])
+    done = run([*SOSCOPE, "mem", "report", "--peak", "--json", str(tmp_path / "run.sosr")])
     rows = [row for row in json.loads(done.stdout)["native"] if row["bytes"] >= 30_000]
     assert sorted(row["count"] for row in rows) == [1, 30]
 
@@ -223,7 +223,7 @@ def test_leaks_of_a_recording_may_be_old(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert "does not say how old" in done.stderr
     recorded(tmp_path, [program], "--mode", "count")
-    done = run([*SOSCOPE, "mem", "peak", file])
+    done = run([*SOSCOPE, "mem", "report", "--peak", file])
     assert (done.returncode, done.stdout) == (1, "")
     assert "only what is alive" in done.stderr
 

@@ -165,7 +165,7 @@ def test_each_thread_that_is_there_has_a_row(tmp_path: Path, options: list[str])
     assert (mapped["live"], mapped["live_bytes"]) == (118, sum(total.values()))
     assert mapped["allocations"] - mapped["frees"] == 118
     assert mapped["allocations"] == 118 + 20 + 30 + 1 + 1 + 1 + 1
-    shown = run([*SOSCOPE, "mem", "peak", "--json", str(tmp_path / "run.sosr")])
+    shown = run([*SOSCOPE, "mem", "report", "--peak", "--json", str(tmp_path / "run.sosr")])
     report["native"] = [
         row for row in json.loads(shown.stdout)["native"] if row["api"].endswith("_create")
     ]

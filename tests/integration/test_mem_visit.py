@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.machines.pythons import DISTRIBUTION, few_pythons, pythons
 from tests.support.machines.tools import missing
+from tests.support.processes import attached
 from tests.support.processes.run import run
 from tests.support.targets import build
 from tests.support.targets.covering import sizes
@@ -61,8 +62,9 @@ class Servant:
         raise AssertionError(f"it has ended: {self.process.wait(limit())}")
 
     def visit(self, *words: str, status: int = 0) -> str:
-        """Visit it with a verb of `soscope mem`; return what that says."""
-        done = soscope("mem", words[0], "-p", self.pid, *words[1:])
+        """Visit it with a verb of `soscope mem`, or with `detach`; return what that says."""
+        verb = words[:1] if words[0] == "detach" else ("mem", words[0])
+        done = soscope(*verb, "-p", self.pid, *words[1:])
         assert (done.returncode, "Traceback" in done.stderr) == (status, False), done.stderr
         return done.stdout + done.stderr
 
@@ -86,14 +88,28 @@ def servant(python: str, source: str = _SERVANT, *arguments: str) -> Iterator[Se
 def test_detach_without_attach(python: str) -> None:
     with servant(python) as waiting:
         waiting.do("pass")
-        assert "did not count" in waiting.visit("detach")
+        assert "nothing to undo" in waiting.visit("detach")
         assert waiting.do("print(len(['x'] * 1000))") == ["1000"]
     with servant(python, _BUSY) as busy:
         said = json.loads(busy.visit("detach", "--json"))
-        assert all("waited" in note for note in said.pop("notes"))
-        assert said == {
-            "schema": "soscope/mem-detach/1", "pid": int(busy.pid), "was_counting": False,
-        }  # fmt: skip
+        assert (said["schema"], said["pid"]) == ("soscope/detach/1", int(busy.pid))
+        assert (said["agents"], said.get("was_counting")) == ([], None)
+
+
+@pytest.mark.every(2)
+@pytest.mark.parametrize("python", few_pythons())
+def test_detach_finds_all_that_is_there(python: str) -> None:
+    with servant(python) as process:
+        process.visit("attach")
+        words = [sys.executable, "-m", "soscope", "trace", "-c", "-p", process.pid]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as tracer:
+            attached.wait_for_hooks(tracer)
+            tracer.kill()
+        document = json.loads(process.visit("detach", "--json"))
+        assert document["was_counting"] is True
+        assert sum(agent["restored"] for agent in document["agents"]) > 0
+        assert "nothing to undo" in process.visit("detach")
+        assert process.do("print(len(['x'] * 1000))") == ["1000"]
 
 
 def test_what_was_done_is_said_in_every_form() -> None:
@@ -105,7 +121,7 @@ def test_what_was_done_is_said_in_every_form() -> None:
         assert "- did before: yes" in page
         assert page[-1] == f"- `soscope mem snapshot -p {process.pid}`"
         page = process.visit("detach", "--format", "md").splitlines()
-        assert page[0] == "# soscope mem detach"
+        assert page[0] == "# soscope detach"
         assert "- was counting: yes" in page
 
 

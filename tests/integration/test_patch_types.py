@@ -106,7 +106,7 @@ def test_run_refuses_what_cannot_fit(
     symbol: str, function: str, text: str, asked: tuple[str, ...], library: str, folder: Path
 ) -> None:
     words = [*asked, "--replace", f"{symbol}={folder / library}:{function}"]
-    done = soscope("run", *words, "--", "touch", folder / "started")
+    done = soscope("patch", *words, "--", "touch", folder / "started")
     assert refused(done, 125) == text
     assert f"'{symbol}={folder / library}:{function}'" in done.stderr
     assert not (folder / "started").exists()
@@ -115,7 +115,7 @@ def test_run_refuses_what_cannot_fit(
 @pytest.mark.parametrize("asked", [(), ("--check",)])
 def test_run_takes_what_fits(asked: tuple[str, ...], folder: Path) -> None:
     words = [*asked, "-q", "--replace", f"strlen={folder / 'mine.so'}:length"]
-    done = soscope("run", *words, "--", "sort", "--version")
+    done = soscope("patch", *words, "--", "sort", "--version")
     assert done.returncode == 0
     assert done.stdout.startswith("sort ")
 
@@ -123,7 +123,7 @@ def test_run_takes_what_fits(asked: tuple[str, ...], folder: Path) -> None:
 def test_all_are_compared(folder: Path) -> None:
     words = ["--replace", f"strlen={folder / 'mine.so'}:length"]
     words += ["--replace", f"free={folder / 'mine.so'}:two"]
-    text = refused(soscope("run", *words, "--", "true"), 125)
+    text = refused(soscope("patch", *words, "--", "true"), 125)
     assert text == "two takes (int, int), free takes (void *): 2 arguments for 1"
 
 
@@ -146,10 +146,10 @@ def test_run_refuses_what_is_not_known_if_asked(
     symbol: str, where: str, text: str, folder: Path
 ) -> None:
     words = ["--replace", f"{symbol}={folder}/{where}"]
-    done = soscope("run", "--check", *words, "--", "touch", folder / "started")
+    done = soscope("patch", "--check", *words, "--", "touch", folder / "started")
     assert refused(done, 125) == text
     assert not (folder / "started").exists()
-    done = soscope("run", "-q", *words, "--", "true")
+    done = soscope("patch", "-q", *words, "--", "true")
     assert "types" not in done.stderr
     assert "takes" not in done.stderr
 
@@ -165,31 +165,31 @@ def test_without_pyelftools(folder: Path, tmp_path: Path) -> None:
         "touch",
         str(folder / "started"),
     ]
-    done = soscope("run", "--check", *words, env=env)
+    done = soscope("patch", "--check", *words, env=env)
     assert done.returncode == 125
     assert "--check: pyelftools is not installed" in done.stderr
     assert "pip install 'soscope[lines]'" in done.stderr
     assert not (folder / "started").exists()
     # and nobody misses it who does not ask
     words = ["--replace", f"strlen={folder / 'mine.so'}:two", "--", "true"]
-    assert "pyelftools" not in soscope("run", "-q", *words, env=env).stderr
+    assert "pyelftools" not in soscope("patch", "-q", *words, env=env).stderr
 
 
 @pytest.mark.parametrize("symbol", ["setjmp", "vfork", "getcontext"])
 def test_what_returns_twice_is_refused(symbol: str, folder: Path) -> None:
-    done = soscope("run", "--replace", f"{symbol}={folder / 'bare.so'}:two", "--", "true")
+    done = soscope("patch", "--replace", f"{symbol}={folder / 'bare.so'}:two", "--", "true")
     assert refused(done, 125).startswith(f"{symbol} returns several times from one call")
 
 
 @pytest.mark.parametrize("asked", [(), ("--check",)])
 def test_run_compares_with_what_the_program_will_load(asked: tuple[str, ...], folder: Path) -> None:
     words = [*asked, "--replace", f"work={folder / 'mine.so'}:flat"]
-    text = refused(soscope("run", *words, "--", folder / "described" / "program"), 125)
+    text = refused(soscope("patch", *words, "--", folder / "described" / "program"), 125)
     assert text.startswith("flat takes (int, struct point), work takes (int, struct point *): ")
     words = [*asked, "--replace", f"work={folder / 'mine.so'}:good"]
     # not that of libc, which is declared: the program's own
     words += ["--replace", f"getline={folder / 'mine.so'}:line"]
-    done = soscope("run", *words, "--", folder / "described" / "program")
+    done = soscope("patch", *words, "--", folder / "described" / "program")
     assert (done.returncode, done.stdout, done.stderr) == (0, "ready\n42 1\n", "")
 
 
@@ -266,9 +266,9 @@ def test_a_function_of_the_programs_own_has_its_own_types(folder: Path) -> None:
     # libc's getline is declared, but this is not libc's, and nothing says what it takes
     spec = f"getline={folder / 'mine.so'}:line"
     program = folder / "plain" / "program"
-    done = soscope("run", "--replace", spec, "--", program)
+    done = soscope("patch", "--replace", spec, "--", program)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ready\n4 1\n", "")
-    text = refused(soscope("run", "--check", "--replace", spec, "--", program), 125)
+    text = refused(soscope("patch", "--check", "--replace", spec, "--", program), 125)
     assert text == "the types of 'getline' are not known: libwork.so has no debug information"
     with attached.running([program]) as process:
         words = ["-p", str(process.pid), "--replace", spec]

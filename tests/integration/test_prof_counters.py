@@ -136,7 +136,7 @@ def test_each_session_has_call_sites_of_its_own(compiler: str) -> None:
             attached.assert_it_profiles(profiler, process.pid)
             say(process, words)
             assert learned(process.pid) > 0
-            assert soscope("prof", "detach", "-p", str(process.pid)).returncode == 0
+            assert soscope("detach", "-p", str(process.pid)).returncode == 0
             out, _ = profiler.communicate(timeout=limit())
             assert made(json.loads(out)) == wanted
             say(process, "main:abcdef:3000")  # nobody counts

@@ -252,7 +252,7 @@ def test_words_that_mean_nothing_here(tmp_path: Path) -> None:
         1,
         f"soscope: error: {profile}: arc at offset 0x15: 20 bytes expected, 0 found\n",
     )
-    for words in (["report"], ["prof", "ldprofile"]):
+    for words in (["report"], ["prof", "report"]):
         profile.write_bytes(gmonmade.header(1))
         done = soscope(*words, profile, "--image", "/bin/true", "-o", profile)
         assert (done.returncode, "names the profile itself" in done.stderr) == (2, True), words

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope run`: functions of one's own are in place before main, and nothing else is different."""
+"""`soscope patch -- COMMAND`: functions of one's own are in place before main, and no more."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def made() -> Path:
 @pytest.mark.every(4)
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
 def test_every_caller_reaches_it(cell: Cell) -> None:
-    command = ["run", "--replace", instead(), "--", *target(cell=cell)]
+    command = ["patch", "--replace", instead(), "--", *target(cell=cell)]
     done = soscope(*command, says="ask\nload\nask\nfork\nend\n")
     assert done.stdout.splitlines() == [
         "ready",
@@ -85,7 +85,7 @@ def test_it_is_there_at_main_and_the_environment_is_the_commands_own(made: Path)
     plain = subprocess.run(
         [made / "ask"], capture_output=True, text=True, check=False, timeout=limit()
     )
-    done = soscope("run", "--replace", f"getenv={made}/mine.so:mine", "--", made / "ask")
+    done = soscope("patch", "--replace", f"getenv={made}/mine.so:mine", "--", made / "ask")
     count = int(plain.stdout.split()[2])
     assert done.stdout.split()[1] == "swapped"
     assert abs(int(done.stdout.split()[2]) - count) <= 1  # PYTHONPATH of the tests
@@ -117,7 +117,7 @@ def test_a_profiler_of_ones_own_is_called_where_the_compiler_calls_one() -> None
     hook = "__cyg_profile_func_"
     words = ["--replace", f"{hook}enter={folder}/own.so:enter"]
     words += ["--replace", f"{hook}exit={folder}/own.so:leave"]
-    done = soscope("run", *words, "--", folder / "program")
+    done = soscope("patch", *words, "--", folder / "program")
     calls = (1 + 41) + (1 + 2)
     assert (done.returncode, done.stderr) == (7, f"{calls} entered, {calls} left\n")
 
@@ -126,14 +126,15 @@ def test_a_profiler_of_ones_own_is_called_where_the_compiler_calls_one() -> None
 def test_programs_that_it_executes(made: Path, follow: bool) -> None:
     options = ["-f"] if follow else []
     words = [made / "ask", made / "ask"]
-    done = soscope("run", "-q", *options, "--replace", f"getenv={made}/mine.so:mine", "--", *words)
+    options += ["--replace", f"getenv={made}/mine.so:mine"]
+    done = soscope("patch", "-q", *options, "--", *words)
     first, second = (line.split()[1] for line in done.stdout.splitlines())
     assert (first, second) == ("swapped", "swapped")
     assert done.returncode == 4
 
 
 def test_a_static_program_runs_as_it_is_and_that_is_said(made: Path) -> None:
-    done = soscope("run", "--replace", f"getenv={made}/mine.so:mine", "--", made / "asks")
+    done = soscope("patch", "--replace", f"getenv={made}/mine.so:mine", "--", made / "asks")
     assert done.stdout.split()[1] == "-"
     assert done.returncode == 4
     assert "nothing was replaced: it is statically linked" in done.stderr
@@ -141,9 +142,9 @@ def test_a_static_program_runs_as_it_is_and_that_is_said(made: Path) -> None:
 
 def test_signals_and_statuses_are_the_commands() -> None:
     sh = need("sh")
-    done = soscope("run", "--replace", instead(symbol="getenv"), "--", sh, "-c", "kill -TERM $$")
+    done = soscope("patch", "--replace", instead(symbol="getenv"), "--", sh, "-c", "kill -TERM $$")
     assert done.returncode in (125, -signal.SIGTERM)
-    done = soscope("run", "--replace", instead(), "--", "/nonexistent")
+    done = soscope("patch", "--replace", instead(), "--", "/nonexistent")
     assert done.returncode == 127
 
 
@@ -160,7 +161,7 @@ def test_slots_whose_address_is_taken_are_told(made: Path, tmp_path: Path) -> No
         """
     )
     build.made_in(tmp_path, "gcc", "-o", "taken", "taken.c")
-    replace = ["run", "--replace", f"getenv={made}/mine.so:mine"]
+    replace = ["patch", "--replace", f"getenv={made}/mine.so:mine"]
     done = soscope(*replace, "--", tmp_path / "taken")
     assert done.returncode == 0
     told = "getenv: 1 slot left in the images of "
@@ -169,7 +170,7 @@ def test_slots_whose_address_is_taken_are_told(made: Path, tmp_path: Path) -> No
 
 
 def test_a_target_that_dies_in_the_replacement_dies_of_its_signal() -> None:
-    command = ["run", "--replace", instead("instead_dies"), "--", *target()]
+    command = ["patch", "--replace", instead("instead_dies"), "--", *target()]
     done = soscope(*command, says="ask\n")
     assert done.returncode == -signal.SIGABRT
     assert "died of SIGABRT inside a replacement: libinstead.so!instead_dies+0x" in done.stderr
@@ -195,7 +196,7 @@ def test_with_f_whatever_thread_dies_in_a_replacement_is_told(tmp_path: Path) ->
     for words in (["-shared", "-fPIC", "-o", "dies.so", "dies.c"], ["-o", "calls", "calls.c"]):
         build.made_in(tmp_path, "gcc", "-pthread", *words)
     done = soscope(
-        "run", "-f", "--replace", f"getuid={tmp_path}/dies.so:dies", "--", tmp_path / "calls"
+        "patch", "-f", "--replace", f"getuid={tmp_path}/dies.so:dies", "--", tmp_path / "calls"
     )
     assert done.returncode == -signal.SIGILL
     assert "died of SIGILL inside a replacement: dies.so!dies+0x" in done.stderr
@@ -211,15 +212,15 @@ def test_what_cannot_be_put_in_place_is_said_and_the_command_does_not_run(tmp_pa
         (f"patchee={bad}:bad", "undefined symbol: nowhere"),
         (instead(symbol="nobody"), "symbol 'nobody' not found in any image"),
     ):
-        done = soscope("run", "--replace", text, "--", *command)
+        done = soscope("patch", "--replace", text, "--", *command)
         assert (done.returncode, done.stdout) == (125, "")
         assert said in done.stderr
         assert f"cannot run {os.path.realpath(command[0])}" in done.stderr
-    done = soscope("run", "--replace", instead(symbol="qsort"), "--", "true")
+    done = soscope("patch", "--replace", instead(symbol="qsort"), "--", "true")
     assert done.returncode in (0, 125)
 
 
 def test_wrong_words() -> None:
-    assert "nothing to replace" in soscope("run", "true").stderr
-    assert "no command to run" in soscope("run", "--replace", instead()).stderr
-    assert soscope("run", "--replace", "x", "--", "true").returncode == 125
+    assert "--replace or --undo is missing" in soscope("patch", "true").stderr
+    assert "neither a command to run nor -p PID" in soscope("patch", "--replace", instead()).stderr
+    assert soscope("patch", "--replace", "x", "--", "true").returncode == 125

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that replace others (soscope patch, soscope run). Slots hold the address of the
+// Functions that replace others (soscope patch). Slots hold the address of the
 // replacement itself, so a call costs nothing more, and soscope need not keep running. load.c loads
 // the libraries.
 

@@ -28,10 +28,26 @@ class Removed:
     the process keeps of them for the next session. `closed` are the libraries of patches that
     were closed now or before, and `left_loaded` maps the path of each library that stays loaded
     to the reason. `longest_stop` is the longest time in ns that a thread was stopped. `inert`
-    counts agents that had nothing to take out.
+    counts agents that had nothing to take out. `counts` means that an interpreter counts its
+    objects, which `detach` leaves to the instrument that has begun it.
+
+    `owner` is the pid of the soscope that was stopped before, None if there was none.
+    `was_counting` means that the interpreter has stopped counting its objects since, with `notes`.
     """
 
-    __slots__ = ("agents", "closed", "inert", "left_loaded", "longest_stop", "pid", "remains")
+    __slots__ = (
+        "agents",
+        "closed",
+        "counts",
+        "inert",
+        "left_loaded",
+        "longest_stop",
+        "notes",
+        "owner",
+        "pid",
+        "remains",
+        "was_counting",
+    )
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -41,6 +57,10 @@ class Removed:
         self.closed: list[str] = []
         self.left_loaded: dict[str, str] = {}
         self.longest_stop = 0
+        self.counts = False
+        self.owner: int | None = None
+        self.was_counting = False
+        self.notes: list[str] = []
 
 
 def detach(pid: int) -> Removed:
@@ -60,6 +80,7 @@ def detach(pid: int) -> Removed:
             for agent in visit.agents:
                 stays.append(_remove(visit, agent, removed))
                 unused += waiting(agent)
+                removed.counts |= agent.is_known and agent.counts_objects
             if unused:
                 closing = close_unused(pid, unused)
                 removed.closed = closing.closed

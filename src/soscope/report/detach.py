@@ -16,6 +16,11 @@ SCHEMA = "soscope/detach/1"
 
 def document(removed: Removed) -> str:
     """Return the JSON document."""
+    told: dict[str, object] = {}  # what most processes do not have
+    if removed.owner is not None:
+        told["stopped"] = removed.owner
+    if removed.was_counting:
+        told |= {"was_counting": True, "notes": removed.notes}
     return json_document(
         {
             "schema": SCHEMA,
@@ -47,6 +52,7 @@ def document(removed: Removed) -> str:
             "closed": removed.closed,
             "left_loaded": list(removed.left_loaded),
             "longest_stop_ns": removed.longest_stop,
+            **told,
         }
     )
 
@@ -54,12 +60,20 @@ def document(removed: Removed) -> str:
 def text(removed: Removed) -> str:
     """Return the lines for people."""
     libraries = library_lines(removed.closed, removed.left_loaded)
+    ended = ""
+    if removed.owner is not None:
+        ended += f"process {removed.pid}: soscope {removed.owner} has let go of it\n"
+    if removed.was_counting:
+        ended += f"process {removed.pid} counts its objects no more\n"
+        ended += "".join(f"  {note}\n" for note in removed.notes)
     if not removed.agents and not libraries:
+        if ended:
+            return ended + _remains(removed)
         what = "nothing to undo"
         if removed.inert:
             what += "; the agent that lies there does nothing"
         return f"process {removed.pid}: {what}\n{_remains(removed)}"
-    lines = ""
+    lines = ended
     for agent, taken in removed.agents:
         lines += f"process {removed.pid}: {plural(taken.restored, 'word')} restored"
         lines += f", those of the agent at {agent.base:#x}"

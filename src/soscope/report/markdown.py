@@ -128,7 +128,8 @@ def _memory(document: Row, recording: str | None) -> list[str]:
     path = _word(recording)
     said = [f"soscope mem flame -o mem.svg {path}"]
     if document.get("native"):
-        said += [f"soscope mem {verb} {path}" for verb in ("peak", "leaks", "temporary")]
+        views = ("report --peak", "leaks", "report --temporary")
+        said += [f"soscope mem {verb} {path}" for verb in views]
     if document.get("survivors"):
         said.append(f"soscope mem report --by type {path}")
     return said

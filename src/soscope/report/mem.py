@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from soscope.instruments.mem.live import Growth
 
 
-# The results of `soscope mem attach` and `detach`: soscope/mem-attach/1 and -detach/1.
+# The result of `soscope mem attach`: soscope/mem-attach/1.
 
-ATTACHED, DETACHED = "soscope/mem-attach/1", "soscope/mem-detach/1"
+ATTACHED = "soscope/mem-attach/1"
 
 
 def attached(pid: int, notes: list[str], *, did_before: bool) -> str:
@@ -74,13 +74,6 @@ def recorded(pid: int, path: str, outcome: Outcome) -> str:
             "notes": [*outcome.executed.lines(), *outcome.remarks, *attached_lines(outcome)]
             + [f"{count:,} events lost: {why}" for count, why in outcome.dropped],
         }
-    )
-
-
-def detached(pid: int, was_counting: bool, notes: list[str]) -> str:
-    """Return the document of a process that has stopped counting, or never counted."""
-    return json_document(
-        {"schema": DETACHED, "pid": pid, "was_counting": was_counting, "notes": notes}
     )
 
 

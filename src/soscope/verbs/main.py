@@ -110,12 +110,11 @@ HELP_WORDS = ("-h", "--help")
 VERBS: dict[str, tuple[str, int]] = {
     "trace": ("run a command and show its calls into shared libraries", 125),
     "inject": ("run a command and have calls into shared libraries fail", 125),
-    "patch": ("have calls of a running process reach functions of one's own", 2),
-    "run": ("run a command whose calls reach functions of one's own", 125),
+    "patch": ("have calls of a process or a command reach functions of one's own", 125),
     "report": ("show a recording", 2),
     "called": ("say which functions of libraries are called, and which never", 2),
     "export": ("write a recording for other programs", 2),
-    "detach": ("take out of a process what a killed soscope has left in it", 2),
+    "detach": ("take out of a process whatever soscope keeps in it, or has left in it", 2),
     "check": ("say what does not fit together in the linking of files", 2),
     "explain": ("show how calls of a symbol go in a process, step by step", 2),
     "map": ("show the slots of files, or of the images of a process", 2),
@@ -123,7 +122,6 @@ VERBS: dict[str, tuple[str, int]] = {
     "doctor": ("say what works here, and with a process or file", 2),
     "mem attach": ("have a running process count its objects, or record its blocks", 2),
     "mem snapshot": ("show the objects of a running process, or its new blocks", 2),
-    "mem detach": ("have a process count its objects no more", 2),
     "mem refs": ("show who holds the objects of one line in a running process", 2),
     "mem live": ("show which objects or blocks of a running process become more, and where", 2),
     "mem run": ("run a command and say what it leaves alive, and where that was made", 125),
@@ -131,20 +129,27 @@ VERBS: dict[str, tuple[str, int]] = {
     "mem diff": ("compare two recordings or snapshots: what has grown, and where", 2),
     "mem flame": ("draw what a recording says is alive, by stack or by line", 2),
     "mem leaks": ("show the native blocks that were never freed", 2),
-    "mem peak": ("show the native blocks of the moment when most bytes were there", 2),
-    "mem temporary": ("show the native blocks that were freed at once", 2),
     "prof run": ("run a command and profile its shared libraries", 125),
     "prof attach": ("profile the shared libraries of a running process", 2),
     "prof report": ("show a profile: functions, callers and callees, ways through them", 2),
     "prof flame": ("draw a profile: functions below those that called them", 2),
     "prof diff": ("compare two profiles: what has become slower, more, new or gone", 2),
-    "prof detach": ("have a running process profiled no more", 2),
-    "prof ldprofile": ("show a file that LD_PROFILE has written", 2),
     "prof check": ("say what a library was instrumented with, and how it can be profiled", 2),
     "resolve": ("say where a symbol is in a running process, and back", 2),
     "mem where": ("say where the memory of a process is, and whether it leaks", 2),
     "mem trim": ("have malloc of a process give back what it keeps free", 2),
 }
+
+# What is typed in place of verbs that have become part of others.
+FORMER = {
+    "run": "patch",
+    "mem detach": "detach",
+    "mem peak": "mem report --peak",
+    "mem temporary": "mem report --temporary",
+    "prof detach": "detach",
+    "prof ldprofile": "prof report",
+}
+_OF_COMMANDS = ("run",)  # those that ran a command, for the exit status of the error
 
 HELP = """\
 usage: soscope VERB [options] ...
@@ -248,6 +253,8 @@ def _run(verb: str, invocation: Invocation) -> int:
     if verb not in VERBS:
         from difflib import get_close_matches
 
+        if verb in FORMER:
+            raise _former(verb, invocation)
         family = verb.partition(" ")[0]
         if verb in FAMILIES:
             raise UsageError(
@@ -272,6 +279,22 @@ def _run(verb: str, invocation: Invocation) -> int:
     except SystemExit as asked:  # help was printed
         return _print(getattr(asked, "text", ""))
     return status
+
+
+def _former(verb: str, invocation: Invocation) -> UsageError:
+    """Return the error for a verb that has become part of another one, with the line to type."""
+    import shlex
+
+    words = invocation.words
+    if verb == "run" and "--" not in words:
+        from soscope.verbs.options import command_at
+        from soscope.verbs.patch import OPTIONS
+
+        at = command_at(OPTIONS, words)
+        words = [*words[:at], "--", *words[at:]] if at < len(words) else words
+    invocation.wraps = verb in _OF_COMMANDS
+    line = f"soscope {FORMER[verb]} {shlex.join(words)}".rstrip()
+    return UsageError(f"soscope {verb} is soscope {FORMER[verb]} now", hint=f"type: {line}")
 
 
 def _print(text: str) -> int:
@@ -311,7 +334,7 @@ def _status_of(verb: str, invocation: Invocation, error: SoscopeError) -> int:
     """
     from soscope.errors import LaunchError
 
-    usage = VERBS.get(verb, ("", 2))[1]
+    usage = 125 if verb in _OF_COMMANDS else VERBS.get(verb, ("", 2))[1]
     if usage == 125 and invocation.wraps and not isinstance(error, LaunchError):
         return usage
     return error.exit_status if invocation.wraps or error.exit_status != 125 else 1

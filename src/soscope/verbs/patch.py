@@ -1,17 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope patch`: let calls of a symbol reach another function, in a process that runs."""
+"""`soscope patch`: let calls of a symbol reach another function, in a process or a command."""
 
 from __future__ import annotations
 
 from soscope.control.patch import Replacement
-from soscope.errors import UsageError
+from soscope.errors import AgentError, UsageError
 from soscope.instruments.patch.spec import parse_callers, parse_replacement
 from soscope.report.output import Form
-from soscope.verbs.main import Invocation
-from soscope.verbs.options import DEBUG, FORMAT, JSON, LIST, Option, Verb, pid_option, the_pid
+from soscope.verbs.main import Invocation, note
+from soscope.verbs.options import (
+    DEBUG,
+    FORMAT,
+    JSON,
+    LIST,
+    CommandVerb,
+    Option,
+    Values,
+    names,
+    permuted,
+    pid_option,
+    the_pid,
+)
 from soscope.wire.patches import Caller
-
-# The options about replacements, of `soscope patch` and `soscope run`.
 
 _GROUP = "what to replace"
 
@@ -54,19 +64,23 @@ started or changed. Where they are not known FUNCTION is taken as it is, unless 
 
 USAGE = """\
 soscope patch -p PID --replace SYMBOL=LIB:FUNCTION... [--from IMAGE]... [--check]
-       soscope patch -p PID --undo [SYMBOL...]"""
+       soscope patch -p PID --undo [SYMBOL...]
+       soscope patch --replace SYMBOL=LIB:FUNCTION... [options] [--] COMMAND [ARGUMENT...]"""
 
 SHORT = f"""\
 usage: {USAGE}
 
-Have the calls of a running process reach functions of one's own.
+Have calls of a running process, or of a command, reach functions of one's own.
 
-  -p PID                           the process
+  -p PID                           the process, in place of a COMMAND
   --replace malloc=./mine.so:mine  calls of malloc reach mine, of ./mine.so
   --from IMAGE                     calls by this image alone
   --check                          refuse types that cannot be compared
   --undo [SYMBOL...]               everything is as it was, or these functions are
+  -f                               of a COMMAND: in its children, too
   --json                           for programs
+
+  soscope patch --replace gettimeofday=./clock.so:slow_clock -- ruby script.rb
 
 soscope patch --help lists all options.
 """
@@ -76,6 +90,9 @@ Load a library into a running process, by the process's own loader, and have cal
 reach one of that library. That stands when patch returns, and goes on without soscope until
 --undo gives each slot its old bytes and closes the library.
 
+Of a COMMAND, the library is loaded and the calls are led to it before main. COMMAND's own output,
+exit status and signals stay what they are; nothing is added to its environment.
+
 {ABOUT}"""
 
 EPILOG = """\
@@ -83,43 +100,51 @@ A second --replace of a symbol takes the place of the first. One command applies
 --replace, or none. soscope trace -p and inject -p go on top of it, and leave it in place.
 soscope detach undoes it, too.
 
-exit status: 0 fine, 1 the library cannot be loaded, something could not be undone, or a living
-soscope traces the process, 2 wrong usage, 3 not permitted, 4 no such process.
+exit status with -p: 0 fine, 1 the library cannot be loaded, something could not be undone, or a
+living soscope traces the process, 2 wrong usage, 3 not permitted, 4 no such process.
+
+exit status of a COMMAND: that of COMMAND, or soscope dies of the signal that killed it; 125 if
+soscope itself failed or was misused, or LIB could not be loaded (COMMAND does not run then), 126
+if COMMAND cannot be executed, 127 if it was not found.
 
 examples:
   soscope patch -p 4711 --replace gettimeofday=./clock.so:slow_clock
   soscope patch -p 4711 --replace malloc=./count.so:counting --from 'libssl*'
   soscope patch -p 4711 --undo
+  soscope patch --replace gettimeofday=./clock.so:slow_clock -- ruby script.rb
 """
 
 _SHOWING = JSON.group
 
+_PID = pid_option(about="it stands still for some milliseconds")
+_UNDO = Option(
+    "--undo",
+    dest="undo",
+    group=REPLACE.group,
+    help="give slots their old bytes, of all functions or of SYMBOL...",
+)
+
 OPTIONS = [
     DEBUG,
-    pid_option(about="it stands still for some milliseconds"),
+    _PID,
     REPLACE,
     FROM,
     CHECK,
+    _UNDO,
     Option(
-        "--undo",
-        dest="undo",
+        "-f",
+        "--follow-forks",
+        dest="follow",
         group=REPLACE.group,
-        help="give slots their old bytes, of all functions or of SYMBOL...",
+        help="of a COMMAND: in the programs that it executes and its children, too",
     ),
     JSON,
     FORMAT,
-    Option("-q", "--quiet", dest="quiet", group=_SHOWING, help="say nothing"),
+    Option("-q", "--quiet", dest="quiet", group=_SHOWING, help="say nothing but errors"),
 ]
 
-VERB = Verb(
-    "patch",
-    OPTIONS,
-    usage=USAGE,
-    short=SHORT,
-    description=DESCRIPTION,
-    epilog=EPILOG,
-    argument=("SYMBOL", "with --undo: the functions that are to be as they were"),
-    most=None,
+VERB = CommandVerb(
+    "patch", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
 )
 make_parser = VERB.make_parser
 
@@ -127,49 +152,93 @@ make_parser = VERB.make_parser
 class PatchOptions:
     """The parsed options of `soscope patch`: `wanted`, for calls by `callers`, or `symbols`.
 
-    Replacements of `symbols` are to be undone.
+    Replacements of `symbols` are to be undone. `pid` is None if `command` is to be run.
     """
 
-    __slots__ = ("callers", "check", "debug", "json", "pid", "quiet", "symbols", "undo", "wanted")
+    __slots__ = (
+        "callers",
+        "check",
+        "command",
+        "debug",
+        "follow",
+        "json",
+        "pid",
+        "quiet",
+        "symbols",
+        "undo",
+        "wanted",
+    )
 
-    def __init__(
-        self, pid: int, wanted: list[Replacement], callers: list[Caller], symbols: list[str]
-    ) -> None:
-        self.pid = pid
-        self.wanted = wanted
-        self.callers = callers
-        self.symbols = symbols
-        self.undo = False
-        self.check = False
-        self.json = Form()
-        self.quiet = False
-        self.debug = False
+    def __init__(self, values: Values, rest: list[str]) -> None:
+        self.pid: int | None = values.pid
+        self.wanted: list[Replacement] = values.replace
+        self.callers: list[Caller] = parse_callers(values.from_)
+        self.symbols = [] if self.pid is None else rest
+        self.command = rest if self.pid is None else []
+        self.undo: bool = values.undo
+        self.check: bool = values.check
+        self.follow: bool = values.follow
+        self.json: Form = values.json
+        self.quiet: bool = values.quiet
+        self.debug: bool = values.debug
+
+
+def names_process(arguments: list[str]) -> bool:
+    """Return whether words, which may be wrong, are about a process and not a command."""
+    words = _ordered(arguments)
+    return names(OPTIONS, words, _PID) or names(OPTIONS, words, _UNDO)
+
+
+def _ordered(words: list[str]) -> list[str]:
+    """Return the words with all options in front, unless they have a command of its own options."""
+    is_process = names(OPTIONS, words, _PID) or names(OPTIONS, words, _UNDO)
+    return words if names(OPTIONS, words, REPLACE) and not is_process else permuted(OPTIONS, words)
 
 
 def parse(arguments: list[str]) -> PatchOptions:
     """Parse the words behind `soscope patch`. Raises UsageError, or SystemExit for help."""
-    values, symbols = VERB.read(arguments)
-    pid = the_pid(values, USAGE)
+    values, rest = VERB.read(_ordered(arguments))
     hint = f"usage: {USAGE}"
     if values.undo and (values.replace or values.from_):
         raise UsageError("--undo and --replace are two things to do", hint=hint)
     if values.undo and values.check:
         raise UsageError("--check is for --replace", hint=hint)
-    if not values.undo and not values.replace:
+    if values.undo:
+        the_pid(values, USAGE)
+    elif not values.replace:
         raise UsageError("nothing to do: --replace or --undo is missing", hint=hint)
-    if symbols and not values.undo:
-        raise UsageError(f"'{symbols[0]}': SYMBOL is for --undo", hint=hint)
-    options = PatchOptions(pid, values.replace, parse_callers(values.from_), symbols)
-    options.undo, options.check = values.undo, values.check
-    options.json, options.quiet, options.debug = values.json, values.quiet, values.debug
-    return options
+    elif values.pid is None and not rest:
+        raise UsageError("neither a command to run nor -p PID", hint=hint)
+    elif values.pid is not None and rest:
+        raise UsageError(
+            f"'{rest[0]}': -p PID and a command are two things to patch, and SYMBOL is for --undo",
+            hint=hint,
+        )
+    if values.pid is not None and values.follow:
+        raise UsageError("-f is for a command: a process's children have what it has", hint=hint)
+    if values.pid is None and values.json:
+        raise UsageError("--json and --format are for -p PID: a command has its own output")
+    return PatchOptions(values, rest)
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb. Return 0, or 1 if something could not be put in place or undone."""
-    options = parse(invocation.words)
-    invocation.debug |= options.debug
+    """Run the verb. Return 0, or 1 if something could not be put in place or undone.
 
+    Of a command, return its exit status, or die of its signal.
+    """
+    try:
+        options = parse(invocation.words)
+    except UsageError:
+        invocation.wraps = not names_process(invocation.words)
+        raise
+    invocation.debug |= options.debug
+    invocation.wraps = options.pid is None
+    if options.pid is None:
+        return _run_command(options)
+    return _patch_process(options, options.pid)
+
+
+def _patch_process(options: PatchOptions, pid: int) -> int:
     # Imported late, as --help and usage errors do not need it.
     from soscope.control.patch import patch, undo
     from soscope.instruments.patch.spec import check_replacements
@@ -177,11 +246,31 @@ def run(invocation: Invocation) -> int:
     from soscope.verbs.main import show
 
     if options.undo:
-        patched = undo(options.pid, options.symbols)
+        patched = undo(pid, options.symbols)
     else:
-        check_replacements(options.wanted, pid=options.pid, is_asked=options.check)
-        patched = patch(options.pid, options.wanted, options.callers)
+        check_replacements(options.wanted, pid=pid, is_asked=options.check)
+        patched = patch(pid, options.wanted, options.callers)
     is_told = True
     if not options.quiet:
         is_told = show(options.json.shaped(document(patched)) if options.json else text(patched))
     return 0 if is_told and not patched.left and not patched.waiting else 1
+
+
+def _run_command(options: PatchOptions) -> int:
+    from soscope.instruments.patch.instrument import run as run_patched
+    from soscope.instruments.patch.spec import check_replacements
+    from soscope.proc.status import in_full
+    from soscope.verbs.main import leave
+
+    check_replacements(options.wanted, command=options.command[0], is_asked=options.check)
+    outcome, instrument = run_patched(
+        options.command, options.wanted, options.callers, follow=options.follow
+    )
+    if instrument.failure is not None:
+        raise AgentError(instrument.failure)
+    if not options.quiet:
+        for path, reason in outcome.untraced:
+            note(f"{path}: nothing was replaced: {in_full(reason)}")
+        for line in (*outcome.executed.lines(), *instrument.notes, *outcome.remarks):
+            note(line)
+    return leave(outcome.status, outcome.signal)

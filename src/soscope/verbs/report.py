@@ -379,5 +379,12 @@ def _foreign(options: ReportOptions) -> int:
         load_bias=options.load_bias or 0,
         program_bias=options.program_bias or 0,
     )
-    top, output = options.json.most, options.output
-    return 0 if show(profile, options.json, top, output, not_over=options.path) else 1
+    if options.json:
+        from soscope.report.prof import document
+
+        shown = options.json.shaped(document(profile), options.path)
+    else:
+        from soscope.report.prof import text
+
+        shown = text(profile, options.json.most)
+    return 0 if show(shown, options.output, not_over=options.path) else 1

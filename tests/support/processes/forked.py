@@ -39,8 +39,8 @@ from typing import NoReturn
 REPOSITORY = os.path.abspath(f"{__file__}/../../../..")
 _READ = {
     *("audit-resolver", "check", "explain", "export", "map", "report", "resolve"),
-    *("mem diff", "mem flame", "mem leaks", "mem peak", "mem report", "mem temporary"),
-    *("prof check", "prof diff", "prof flame", "prof ldprofile", "prof report"),
+    *("mem diff", "mem flame", "mem leaks", "mem report"),
+    *("prof check", "prof diff", "prof flame", "prof report"),
 }
 _FAMILIES = {"mem", "prof"}
 # Names of the environment that an interpreter or the C library read when they start.

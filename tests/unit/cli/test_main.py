@@ -12,7 +12,7 @@ import pytest
 
 import soscope
 from soscope.errors import AgentError, SoscopeError
-from soscope.verbs.main import FAMILIES, VERBS, main
+from soscope.verbs.main import FAMILIES, FORMER, VERBS, main
 from tests.support.processes.run import imported
 
 ROOT = Path(__file__).parents[3]
@@ -79,6 +79,37 @@ def test_a_usage_error_is_one_message_and_a_status(
     assert message in captured.err
     assert "Traceback" not in captured.err
     assert captured.out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "line"),
+    [
+        (["mem", "peak", "--limit", "3", "my rec"], 2, "mem report --peak --limit 3 'my rec'"),
+        (["mem", "temporary", "r"], 2, "mem report --temporary r"),
+        (["mem", "detach", "-p", "7"], 2, "detach -p 7"),
+        (["prof", "detach", "-qp7"], 2, "detach -qp7"),
+        (["prof", "ldprofile", "f", "-o", "out"], 2, "prof report f -o out"),
+        (["run", "--replace", "a=b:c", "-f", "ls", "-q"], 125, "patch --replace a=b:c -f -- ls -q"),
+        (["run", "--replace=a=b:c", "--", "ls"], 125, "patch --replace=a=b:c -- ls"),
+        (["run", "--help"], 125, "patch --help"),
+        (["help", "run"], 125, "patch --help"),
+        (["run"], 125, "patch"),
+    ],
+)
+def test_a_former_verb_ends_with_the_line_to_type(
+    words: list[str], status: int, line: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == status
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert " now" in captured.err
+    assert captured.err.endswith(f" type: soscope {line}\n")
+
+
+def test_no_former_verb_is_a_verb() -> None:
+    assert len(VERBS) <= 30
+    assert not set(FORMER) & set(VERBS)
+    assert all(" ".join(new.split(" --")[0].split()) in VERBS for new in FORMER.values())
 
 
 def test_without_a_command_no_status_is_kept_for_it(

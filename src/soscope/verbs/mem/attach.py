@@ -50,7 +50,7 @@ soscope mem attach --help lists all options.
 DESCRIPTION = """\
 Without --blocks, the interpreter of a running process takes note of where each object is made. It
 goes on when the command has returned, without soscope; soscope mem snapshot shows the objects,
-soscope mem detach ends it.
+soscope detach ends it.
 
 With --blocks, soscope stays and records each native block and mapping that the process makes from
 now on, into REC: until Ctrl-C, for --duration, or to the end of the process. Then everything is

@@ -3,29 +3,120 @@
 
 from __future__ import annotations
 
+from soscope.errors import UsageError
+from soscope.instruments.mem.model import ALIVE, PEAK, TEMPORARY
 from soscope.verbs.main import Invocation
-from soscope.verbs.mem.show import ShowOptions, make_verb, parse_show
+from soscope.verbs.mem.show import STATS, TABLE, ShowOptions
+from soscope.verbs.options import DEBUG, VALUE, Option, Values, Verb, format_option
+from soscope.verbs.shown import HOW, JSON, LIMIT
 
-VERB = make_verb(
-    "report",
-    "what was alive at the end",
-    " A recording that ends in the middle is shown as far as it goes, and that is said.",
+USAGE = "soscope mem report [options] REC"
+
+SHORT = f"""\
+usage: {USAGE}
+
+Show what was alive at the end of a recording that soscope mem run -o REC has made.
+
+  --peak       the native blocks that were there when most bytes were
+  --temporary  the native blocks that were freed at once
+  --by WAY     rows added up by line, type, image or thread, or over time
+  --json       for programs
+  --limit N    the N largest rows alone
+
+  soscope mem report run.sosr
+
+soscope mem report --help lists all options.
+"""
+
+DESCRIPTION = """\
+Show what was alive at the end of a recording that soscope mem run -o REC has made. A recording that
+ends in the middle is shown as far as it goes, and that is said.
+"""
+
+EPILOG = """\
+exit status: 0 fine, 1 REC is no recording of soscope mem, 2 wrong usage.
+"""
+
+_WHAT = "what to show"
+_WAYS = ("line", "type", "image", "thread", "time")
+
+_ANY_FORMAT = format_option(HOW, TABLE, STATS)
+_ANY_FORMAT.help += "; stats: lines of COUNT FILE:LINE:TYPE and nothing else"
+
+OPTIONS = [
+    DEBUG,
+    Option(
+        "--peak",
+        dest="peak",
+        group=_WHAT,
+        rivals="view",
+        help="the native blocks that were there when most bytes were",
+    ),
+    Option(
+        "--temporary",
+        dest="temporary",
+        group=_WHAT,
+        rivals="view",
+        help="the native blocks that their thread freed before it made another one",
+    ),
+    Option(
+        "--by",
+        dest="by",
+        kind=VALUE,
+        metavar="|".join(_WAYS),
+        choices=_WAYS,
+        group=_WHAT,
+        rivals="view",
+        help="add rows up: by line, type, image or thread; or what was made and freed over time",
+    ),
+    JSON,
+    LIMIT,
+    _ANY_FORMAT,
+]
+
+VERB = Verb(
+    "mem report",
+    OPTIONS,
+    usage=USAGE,
+    short=SHORT,
+    description=DESCRIPTION,
+    epilog=EPILOG,
+    argument=("REC", "the recording"),
+    least=1,
+    most=1,
 )
 make_parser = VERB.make_parser
 
 
-def parse(arguments: list[str]) -> ShowOptions:
+class MemReportOptions(ShowOptions):
+    """The parsed options of `soscope mem report`. `native` is which native blocks are shown."""
+
+    __slots__ = ("native",)
+
+    def __init__(self, values: Values, path: str) -> None:
+        super().__init__(
+            path, form=values.form, json=values.json, limit=values.rows, debug=values.debug
+        )
+        self.by = values.by
+        self.native = PEAK if values.peak else TEMPORARY if values.temporary else ALIVE
+        if self.format == STATS:
+            for flag in ("by", "peak", "temporary"):
+                if getattr(values, flag):
+                    raise UsageError(f"--{flag} and --format stats are two forms")
+
+
+def parse(arguments: list[str]) -> MemReportOptions:
     """Parse the words behind `soscope mem report`. Raises UsageError, or SystemExit for help."""
-    return parse_show(VERB, arguments)
+    values, (path,) = VERB.read(arguments)
+    return MemReportOptions(values, path)
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb. Return 0."""
+    """Run the verb. Return 0, or 1 if the recording ends too early or printing failed."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
     # Imported late, as --help and usage errors do not need it.
-    from soscope.instruments.mem.model import ALIVE
     from soscope.verbs.mem.show import show
 
-    return show(options, ALIVE)
+    return show(options, options.native)

@@ -3,34 +3,16 @@
 
 from __future__ import annotations
 
-from soscope.errors import UsageError
 from soscope.instruments.mem.model import COMPLETE
 from soscope.instruments.mem.report import report_of
 from soscope.recording.reader import RecordingFile
 from soscope.report.mem import document, stats, text
 from soscope.report.output import Form
 from soscope.verbs import main
-from soscope.verbs.options import DEBUG, VALUE, Option, Verb, format_option
-from soscope.verbs.shown import FORMAT, HOW, JSON, LIMIT
 
-# Options of the verbs that show a recording of memory.
+# Forms of a report that only memory has.
 
 STATS, TABLE = "stats", "table"
-WAYS = ("line", "type", "image", "thread", "time")
-
-_ANY_FORMAT = format_option(HOW, TABLE, STATS)
-_ANY_FORMAT.help += "; stats: lines of COUNT FILE:LINE:TYPE and nothing else"
-
-
-BY = Option(
-    "--by",
-    dest="by",
-    kind=VALUE,
-    metavar="line|type|image|thread|time",
-    choices=WAYS,
-    group=HOW,
-    help="add rows up: by line, type, image or thread; or what was made and freed over time",
-)
 
 
 class ShowOptions:
@@ -48,49 +30,6 @@ class ShowOptions:
         self.json = json
         self.limit = limit
         self.debug = debug
-
-
-def make_verb(name: str, about: str, more: str = "") -> Verb:
-    """Return the verb `soscope mem NAME`, which shows `about` of a recording."""
-    usage = f"soscope mem {name} [options] REC"
-    options = [DEBUG, JSON, LIMIT]
-    options += [BY, _ANY_FORMAT] if name == "report" else [FORMAT]
-    short = [
-        f"usage: {usage}",
-        "",
-        f"Show {about} of a recording that soscope mem run -o REC has made.",
-        "",
-        "  --json     for programs",
-        "  --limit N  the N largest rows alone",
-        "",
-        f"  soscope mem {name} run.sosr",
-        "",
-        f"soscope mem {name} --help lists all options.",
-        "",
-    ]
-    return Verb(
-        f"mem {name}",
-        options,
-        usage=usage,
-        short="\n".join(short),
-        description=f"Show {about} of a recording that soscope mem run -o REC has made.{more}\n",
-        epilog="exit status: 0 fine, 1 REC is no recording of soscope mem, 2 wrong usage.\n",
-        argument=("REC", "the recording"),
-        least=1,
-        most=1,
-    )
-
-
-def parse_show(verb: Verb, words: list[str]) -> ShowOptions:
-    """Parse the words behind such a verb. Raises UsageError, or SystemExit for help."""
-    values, (path,) = verb.read(words)
-    form = values.form
-    by = getattr(values, "by", None)
-    if by is not None and form == STATS:
-        raise UsageError("--by and --format stats are two forms")
-    options = ShowOptions(path, form=form, json=values.json, limit=values.rows, debug=values.debug)
-    options.by = by
-    return options
 
 
 # Shows a recording of memory on standard output, for the verbs of `soscope mem`.

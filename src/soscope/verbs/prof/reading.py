@@ -15,7 +15,6 @@ from soscope.verbs.options import VALUE, Option, Values
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.prof.names import ImageFunctions
-    from soscope.report.output import Form
 
 
 # Options for profiles of other profilers: the profiled file, and its load address.
@@ -165,27 +164,16 @@ def _bits(functions: ImageFunctions) -> int | None:
     return None if functions.elf is None else functions.elf.encoding.bits
 
 
-def show(
-    profile: Profile, form: Form, limit: int | None, output: str | None, *, not_over: str
-) -> bool:
-    """Write a profile to a file, or standard output if None. Return whether that succeeded.
+def show(shown: str, output: str | None, *, not_over: str) -> bool:
+    """Write a report to a file, or standard output if None. Return whether that succeeded.
 
-    Text has `limit` rows, or the default if it is None. Raises UsageError if the file is
-    `not_over`, the profile itself.
+    Raises UsageError if the file is `not_over`, the profile itself.
     """
     from soscope.report.output import STDOUT, Output
     from soscope.verbs.main import finish
 
     if output is not None and os.path.exists(output) and os.path.samefile(output, not_over):
         raise UsageError("-o names the profile itself")
-    if form:
-        from soscope.report.prof import document
-
-        shown = form.shaped(document(profile))
-    else:
-        from soscope.report.prof import text
-
-        shown = text(profile, limit)
     opened = Output.open(output, STDOUT)
     opened.begin()
     opened.write(shown)

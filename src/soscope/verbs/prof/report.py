@@ -22,17 +22,21 @@ PERCENT = 0.5  # smaller parts of a tree are not shown
 SHORT = f"""\
 usage: {USAGE}
 
-Show the profile that soscope prof run -o REC or attach -o REC has recorded.
+Show the profile that soscope prof run -o REC or attach -o REC has recorded, or that gprof or
+LD_PROFILE has written.
 
   --tree               who calls what, by which way
   --callers FUNCTION   who calls FUNCTION
   --callees FUNCTION   what FUNCTION calls
   --by image|thread    rows added up
   --limit N            the N largest rows alone
+  --image LIB          of a file of LD_PROFILE: the library, if it is not found by the name
+  -o OUT               write to the file OUT
   --json               for programs
 
   soscope prof report run.sosr
   soscope prof report --callers 'malloc@libc*' run.sosr
+  soscope prof report /tmp/libz.so.1.profile
 
 soscope prof report --help lists all options.
 """
@@ -40,6 +44,9 @@ soscope prof report --help lists all options.
 DESCRIPTION = """\
 Show the profile that soscope prof run -o REC or attach -o REC has recorded: functions by the time
 that they took themselves, or by their calls where nothing was timed.
+
+A file of gprof's or of glibc's LD_PROFILE is recognised by its content. LD_PROFILE counts functions
+that begin in the same 32 bytes as one: it is said which those are, and they have no number.
 """
 
 EPILOG = """\
@@ -109,6 +116,15 @@ OPTIONS = [
     LIMIT,
     JSON,
     FORMAT,
+    Option(
+        "-o",
+        "--output",
+        dest="output",
+        kind=VALUE,
+        metavar="OUT",
+        group="where to",
+        help="write to the file OUT",
+    ),
     IMAGE,
     *BIASES,
 ]
@@ -135,7 +151,18 @@ class ProfReportOptions:
     has all of them.
     """
 
-    __slots__ = ("by", "callees", "callers", "debug", "file", "json", "limit", "percent", "tree")
+    __slots__ = (
+        "by",
+        "callees",
+        "callers",
+        "debug",
+        "file",
+        "json",
+        "limit",
+        "output",
+        "percent",
+        "tree",
+    )
 
     def __init__(self, values: Values, path: str) -> None:
         self.file = ProfFile(path, values)
@@ -146,6 +173,7 @@ class ProfReportOptions:
         self.percent: float | None = values.percent
         self.limit: int | None = values.rows
         self.json: Form = values.json
+        self.output: str | None = values.output
         self.debug: bool = values.debug
 
     @property
@@ -174,12 +202,12 @@ def run(invocation: Invocation) -> int:
 
     # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.prof.model import COMPLETE
-    from soscope.verbs.main import show
-    from soscope.verbs.prof.reading import profile_at
+    from soscope.verbs.prof.reading import profile_at, show
 
     profile = profile_at(options.file, sample_lines=bool(options.json))  # text has no lines
     shown = _ways(profile, options) if options.is_tree else _rows(profile, options)
-    was_shown = show(options.json.shaped(shown, options.file.path))
+    shown = options.json.shaped(shown, options.file.path)
+    was_shown = show(shown, options.output, not_over=options.file.path)
     return 0 if was_shown and profile.state == COMPLETE else 1
 
 

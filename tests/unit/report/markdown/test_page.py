@@ -130,7 +130,7 @@ def test_what_is_recorded_of_memory_can_be_looked_at_further() -> None:
     assert steps(document) == ["soscope mem run -o mem.sosr -- 'my prog'"]
     assert steps({**document, "native": [{}]}, "my rec")[:2] == [
         "soscope mem flame -o mem.svg 'my rec'",
-        "soscope mem peak 'my rec'",
+        "soscope mem report --peak 'my rec'",
     ]
     assert steps({**document, "survivors": [{}]}, "r")[1:] == ["soscope mem report --by type r"]
     running: dict[str, object] = {
