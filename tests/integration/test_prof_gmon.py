@@ -255,7 +255,7 @@ def test_words_that_mean_nothing_here(tmp_path: Path) -> None:
     for words in (["report"], ["prof", "report"]):
         profile.write_bytes(gmonmade.header(1))
         done = soscope(*words, profile, "--image", "/bin/true", "-o", profile)
-        assert (done.returncode, "names the profile itself" in done.stderr) == (2, True), words
+        assert (done.returncode, "names the recording itself" in done.stderr) == (2, True), words
         assert profile.read_bytes() == gmonmade.header(1)
     recording = tmp_path / "true.sosr"
     soscope("trace", "--record", recording, "--", "true")

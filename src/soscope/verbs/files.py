@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that verbs write: recordings that nobody keeps, flame graphs, all of a file or nothing."""
+"""Files that verbs write: recordings that nobody keeps, and all of a file or nothing."""
 
 from __future__ import annotations
 
@@ -8,28 +8,10 @@ import stat
 
 from soscope.errors import RecordingError, SoscopeError, UsageError
 from soscope.recording.userfile import end_of_links, open_to_write
-from soscope.report.output import Output
-from soscope.verbs.main import finish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
-
-
-# Writes a flame graph to a file.
-
-
-def write_flame(text: str, path: str, recording: str) -> bool:
-    """Write a picture or a page. Return whether all of it was written.
-
-    Raises UsageError if the file is the recording itself, and SoscopeError if it cannot be
-    opened.
-    """
-    if os.path.exists(path) and os.path.samefile(path, recording):
-        raise UsageError("-o names the recording itself")
-    output = Output.open(path)
-    output.write(text)
-    return finish(output)
 
 
 # An unlinked file for a recording that is not kept.

@@ -417,12 +417,16 @@ def _takes_more(fd: int) -> bool:
 # How verbs print their result, and report it if that failed.
 
 
-def show(text: str) -> bool:
-    """Print a verb's result on standard output. Return whether all of it was written.
+def show(text: str, path: str | None = None, *, not_over: str = "") -> bool:
+    """Print a verb's result. Return whether all of it was written; if not, a note tells why.
 
-    Raises BrokenPipeError if the reader is gone.
+    `path` is the file to write, None or `-` for standard output. Raises UsageError if that is the
+    file `not_over`, from which the result was made, SoscopeError if the file cannot be opened,
+    and BrokenPipeError if the reader is gone.
     """
-    output = Output.open(None, STDOUT)
+    if path is not None and not_over and os.path.exists(path) and os.path.samefile(path, not_over):
+        raise UsageError("-o names the recording itself")
+    output = Output.open(path, STDOUT)
     output.write(text)
     return finish(output)
 

@@ -369,7 +369,8 @@ def run(invocation: Invocation) -> int:
 
 def _foreign(options: ReportOptions) -> int:
     """Show a profile of gprof or LD_PROFILE. Return 0, or 1 if it was not written."""
-    from soscope.verbs.prof.reading import read_foreign, show
+    from soscope.verbs.main import show
+    from soscope.verbs.prof.reading import read_foreign
 
     if options.of_calls:
         raise UsageError(f"{options.of_calls[0]}: {options.path} is a profile, without calls")

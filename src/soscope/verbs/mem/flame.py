@@ -77,10 +77,10 @@ def run(invocation: Invocation) -> int:
     from soscope.instruments.mem.report import report_of
     from soscope.recording.reader import RecordingFile
     from soscope.report.memflame import flame_document, page
-    from soscope.verbs.files import write_flame
+    from soscope.verbs.main import show
 
     with RecordingFile.open(options.path) as recording:
         report = report_of(recording)
     text = (page if options.is_page else flame_document)(report)
-    was_written = write_flame(text, options.output, options.path)
+    was_written = show(text, options.output, not_over=options.path)
     return 0 if was_written and report.state == COMPLETE else 1

@@ -94,7 +94,7 @@ def run(invocation: Invocation) -> int:
     # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.prof.model import COMPLETE, EMPTY
     from soscope.report.proftree import flame_document, page
-    from soscope.verbs.files import write_flame
+    from soscope.verbs.main import show
     from soscope.verbs.prof.reading import profile_at
 
     profile = profile_at(options.file)
@@ -102,7 +102,7 @@ def run(invocation: Invocation) -> int:
         raise RecordingError(f"'{options.file.path}' {EMPTY}")
     draw = page if options.is_page else flame_document
     text = draw(profile, threads=options.by_thread)
-    was_written = write_flame(text, options.output, options.file.path)
+    was_written = show(text, options.output, not_over=options.file.path)
     if profile.state != COMPLETE:
         note(f"'{options.file.path}' is not complete: {profile.state}")
         return 1

@@ -164,22 +164,6 @@ def _bits(functions: ImageFunctions) -> int | None:
     return None if functions.elf is None else functions.elf.encoding.bits
 
 
-def show(shown: str, output: str | None, *, not_over: str) -> bool:
-    """Write a report to a file, or standard output if None. Return whether that succeeded.
-
-    Raises UsageError if the file is `not_over`, the profile itself.
-    """
-    from soscope.report.output import STDOUT, Output
-    from soscope.verbs.main import finish
-
-    if output is not None and os.path.exists(output) and os.path.samefile(output, not_over):
-        raise UsageError("-o names the profile itself")
-    opened = Output.open(output, STDOUT)
-    opened.begin()
-    opened.write(shown)
-    return finish(opened)
-
-
 # Reads a profile from any file that has one: a recording, or from gprof or LD_PROFILE.
 
 

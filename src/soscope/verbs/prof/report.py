@@ -202,7 +202,8 @@ def run(invocation: Invocation) -> int:
 
     # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.prof.model import COMPLETE
-    from soscope.verbs.prof.reading import profile_at, show
+    from soscope.verbs.main import show
+    from soscope.verbs.prof.reading import profile_at
 
     profile = profile_at(options.file, sample_lines=bool(options.json))  # text has no lines
     shown = _ways(profile, options) if options.is_tree else _rows(profile, options)
