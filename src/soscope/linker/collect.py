@@ -32,6 +32,21 @@ _JAVA = b"\xca\xfe\xba\xbe"  # Java's class files begin as a fat file does,
 _MOST_SLICES = 44  # with a version in place of the number of slices
 
 
+def in_path(name: str) -> str:
+    """Return the path of the program that a shell would run by a bare name, such as `ls`.
+
+    Return `name` itself if it has a slash, if a file is called so here, or if no folder of PATH
+    has such a program.
+    """
+    if not name or "/" in name or os.path.lexists(name):
+        return name
+    for folder in os.get_exec_path():
+        path = os.path.join(folder, name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return name
+
+
 def files_below(paths: Iterable[str]) -> Iterator[str]:
     """Yield the named files, and those in named folders that begin as an image does.
 

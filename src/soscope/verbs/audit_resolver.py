@@ -86,10 +86,11 @@ def run(invocation: Invocation) -> int:
 
     # Imported late, as --help and usage errors do not need it.
     from soscope.inspect.audit.audit import UNSOUND, audit
+    from soscope.linker.collect import in_path
     from soscope.report.audit_resolver import document, text
     from soscope.verbs.main import show
 
-    audited = audit(options.path)
+    audited = audit(None if options.path is None else in_path(options.path))
     if not show(
         options.json.shaped(document(audited)) if options.json else text(audited, why=options.why)
     ):

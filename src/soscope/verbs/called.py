@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
+from soscope.linker.collect import in_path
 from soscope.report.output import Form
 from soscope.verbs.main import Invocation, note
 from soscope.verbs.options import (
@@ -14,6 +15,7 @@ from soscope.verbs.options import (
     VALUE,
     Option,
     Verb,
+    command_at,
     parse_duration,
     parse_processes,
 )
@@ -137,6 +139,9 @@ class CalledOptions:
 def parse(arguments: list[str]) -> CalledOptions:
     """Parse the words behind `soscope called`. Raises UsageError, or SystemExit for help."""
     at = arguments.index("--") if "--" in arguments else len(arguments)
+    first = command_at(OPTIONS, arguments)
+    if first < at == len(arguments) and in_path(arguments[first]) != arguments[first]:
+        raise UsageError("no command to run", hint=_with_dashes(arguments, first))
     values, images = VERB.read(arguments[:at])
     options = CalledOptions(images, arguments[at + 1 :])
     options.pids = [pid for some in values.pids for pid in some]
@@ -145,7 +150,7 @@ def parse(arguments: list[str]) -> CalledOptions:
     if not options.pids and not options.command:
         hint = f"usage: {USAGE}"
         if images:
-            hint = f"'--' stands in front of it: soscope called -- {' '.join(images)}"
+            hint = _with_dashes(arguments, first)
         raise UsageError("no command to run", hint=hint)
     options.select = [glob for word in values.select for glob in word.split(",") if glob]
     options.follow = values.follow
@@ -153,6 +158,14 @@ def parse(arguments: list[str]) -> CalledOptions:
     options.duration_ns = values.duration
     options.debug = values.debug
     return options
+
+
+def _with_dashes(words: list[str], first: int) -> str:
+    """Return a hint with the words as they were typed, and `--` in front of the word `first`."""
+    import shlex
+
+    line = shlex.join([*words[:first], "--", *words[first:]])
+    return f"'--' stands in front of it: soscope called {line}"
 
 
 def run(invocation: Invocation) -> int:

@@ -92,7 +92,7 @@ VERB = Verb(
     short=SHORT,
     description=DESCRIPTION,
     epilog=EPILOG,
-    argument=("FILE", "an ELF or Mach-O file, or a folder of them"),
+    argument=("FILE", "an ELF or Mach-O file, a folder of them, or a program in PATH"),
     least=1,
     most=None,
 )
@@ -111,12 +111,12 @@ def run(invocation: Invocation) -> int:
 
     # Imported late, as --help and usage errors do not need it.
     from soscope.inspect.check.check import check
-    from soscope.linker.collect import files_below, images_of, shortfall
+    from soscope.linker.collect import files_below, images_of, in_path, shortfall
     from soscope.report.check import HEAD, TAIL, Totals, document, text
     from soscope.report.output import STDOUT, Output
     from soscope.verbs.main import finish
 
-    paths = list(files_below(options.files))
+    paths = list(files_below(in_path(name) for name in options.files))
     output = Output.open(None, STDOUT)
     totals = Totals()
     is_whole = is_fine = is_first = True

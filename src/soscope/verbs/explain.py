@@ -199,9 +199,12 @@ def _explained(options: ExplainOptions) -> Explanation:
 
         return explain_process(options.pid, options.symbol, options.from_)
     from soscope.inspect.explain.files import explain_files
+    from soscope.linker.collect import in_path
 
     try:
-        return explain_files(options.files, options.symbol, options.arch)
+        return explain_files(
+            [in_path(name) for name in options.files], options.symbol, options.arch
+        )
     except OSError as error:
         reason = (error.strerror or "").lower()
         raise SoscopeError(

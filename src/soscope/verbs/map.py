@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Protocol
 
 from soscope.errors import UsageError
-from soscope.linker.collect import files_below, images_of, shortfall
+from soscope.linker.collect import files_below, images_of, in_path, shortfall
 from soscope.linker.image import Image, Slot
 from soscope.model.call import printable
 from soscope.model.filemap import Symbol
@@ -236,7 +236,7 @@ VERB = Verb(
     short=SHORT,
     description=DESCRIPTION,
     epilog=EPILOG,
-    argument=("FILE", "an ELF or Mach-O file, or a folder of them"),
+    argument=("FILE", "an ELF or Mach-O file, a folder of them, or a program in PATH"),
     most=None,
 )
 make_parser = VERB.make_parser
@@ -379,7 +379,7 @@ def show_files(options: MapOptions) -> int:
     is_whole = True
     parts: list[str] = []  # a page is made from all parts at the end
     chosen = shown = 0
-    paths = list(files_below(options.files))
+    paths = list(files_below(in_path(name) for name in options.files))
     is_one = len(paths) == 1
     if options.json:
         from soscope.report import mapjson as filemapjson

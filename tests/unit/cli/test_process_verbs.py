@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -145,3 +146,51 @@ def test_options_may_stand_anywhere(words: list[str], capfd: pytest.CaptureFixtu
     with attached.running(["sh", "-c", "echo ready; read line"]) as child:
         assert main([word.format(pid=child.pid) for word in words]) == 0
     assert f'"pid": {child.pid}' in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["map"], ["check"], ["explain", "malloc"], ["doctor"], ["prof", "check"]],
+    ids=" ".join,
+)
+def test_a_bare_name_is_found_in_path(
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """A file that is called so here comes first."""
+    monkeypatch.chdir(tmp_path)
+    verb = words[: 2 if words[0] == "prof" else 1]
+    rest = words[len(verb) :]
+    main([*verb, "env", *rest, "--json"])
+    assert f'"{shutil.which("env")}"' in capfd.readouterr().out
+    (tmp_path / "env").write_text("no program")
+    main([*verb, "env", *rest])
+    captured = capfd.readouterr()
+    assert str(shutil.which("env")) not in captured.out
+    assert "env" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["git", "log", "-1"], "-- git log -1"),
+        (["--never", "env", "-p", "x y"], "--never -- env -p 'x y'"),
+        (["env", "--help"], "-- env --help"),
+        (["libz.so.1", "--never"], "-- libz.so.1 --never"),
+    ],
+)
+def test_a_hint_repeats_a_command_in_its_own_order(
+    words: list[str],
+    line: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    git = tmp_path / "git"
+    git.write_text("#!/bin/sh\n")
+    git.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert main(["called", *words]) == 2
+    assert capfd.readouterr().err.splitlines()[1].endswith(f": soscope called {line}")

@@ -23,6 +23,7 @@ from soscope.errors import FormatError, NoSuchProcess, NotPermitted, SoscopeErro
 from soscope.inspect.doctor import system
 from soscope.inspect.doctor.languages import Language, languages, pieces_of
 from soscope.inspect.doctor.system import INFO, LIMITED, MISSING, OK, Cost, Finding, PagePart, costs
+from soscope.linker.collect import in_path
 from soscope.linker.library import open_image
 from soscope.linker.search import Needed, closure
 from soscope.proc import maps, status
@@ -443,8 +444,7 @@ def examine_file(path: str) -> Subject:
     Raises SoscopeError if it does not exist (slug no-such-file), is a folder, is neither an ELF
     file nor a script, is damaged (FormatError), or is not readable (NotPermitted).
     """
-    if "/" not in path and not os.path.lexists(path):
-        path = shutil.which(path) or path
+    path = in_path(path)
     subject = Subject("file", path)
     image = _open_file(subject, path)
     path = subject.path

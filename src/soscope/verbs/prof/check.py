@@ -72,12 +72,14 @@ def run(invocation: Invocation) -> int:
 
     # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.prof.check import look_at
+    from soscope.linker.collect import in_path
     from soscope.report.profcheck import check_document, check_text
     from soscope.verbs.main import show
 
-    library = look_at(options.file)
+    path = in_path(options.file)
+    library = look_at(path)
     make = check_document if options.json else check_text
     said = options.json.shaped(make(library))
     for why in library.mapped.partial:
-        note(f"{options.file}: partial: {why}")
+        note(f"{path}: partial: {why}")
     return 0 if show(said) and not library.mapped.partial else 1
