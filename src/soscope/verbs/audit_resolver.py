@@ -68,7 +68,6 @@ VERB = Verb(
     argument=("LD.SO", "a dynamic linker; that of this interpreter"),
     most=1,
 )
-make_parser = VERB.make_parser
 
 
 def parse(arguments: list[str]) -> AuditOptions:

@@ -107,7 +107,6 @@ VERB = Verb(
     argument=("IMAGE", "a library, by name or glob (all that are called)"),
     most=None,
 )
-make_parser = VERB.make_parser
 
 
 class CalledOptions:

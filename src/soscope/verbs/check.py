@@ -96,7 +96,6 @@ VERB = Verb(
     least=1,
     most=None,
 )
-make_parser = VERB.make_parser
 
 
 def parse(arguments: list[str]) -> CheckOptions:

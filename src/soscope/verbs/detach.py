@@ -54,7 +54,6 @@ VERB = Verb(
     description=DESCRIPTION,
     epilog=EPILOG,
 )
-make_parser = VERB.make_parser
 
 
 class DetachOptions:

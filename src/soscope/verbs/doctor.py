@@ -63,7 +63,6 @@ VERB = Verb(
     argument=("FILE", "a program or library"),
     most=1,
 )
-make_parser = VERB.make_parser
 
 
 def parse(arguments: list[str]) -> DoctorOptions:

@@ -161,7 +161,6 @@ VERB = Verb(
     least=1,
     most=3,
 )
-make_parser = VERB.make_parser
 
 
 def parse(arguments: list[str]) -> ExplainOptions:

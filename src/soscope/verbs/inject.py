@@ -330,7 +330,6 @@ class InjectOptions:
 VERB = CommandVerb(
     "inject", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
 )
-make_parser = VERB.make_parser
 
 
 def parse(arguments: list[str]) -> InjectOptions | SweepOptions:

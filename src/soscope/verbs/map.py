@@ -239,7 +239,6 @@ VERB = Verb(
     argument=("FILE", "an ELF or Mach-O file, a folder of them, or a program in PATH"),
     most=None,
 )
-make_parser = VERB.make_parser
 
 
 def parse(arguments: list[str]) -> MapOptions:

@@ -10,21 +10,13 @@ from soscope.report.output import JSON as JSON_FORM
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
+    from typing import Any, NoReturn
 
     from soscope.entry.remote.packets import RemoteAddress
-    from soscope.verbs.parser import VerbParser
 
 
-# Options as rows of a table, a parser that reads words by it, and rows that many verbs share.
-
-# Options as rows of a table, a quick way to read words by it, and rows that many verbs have.
-
-# Options as rows of a table, and a fast way to read well-formed words.
-#
-# There are two parsers for the same rows: `scan` here, which takes what getopt would take, and the
-# argparse of `parser.py`, which has the help and the messages for all mistakes. argparse alone
-# would not do: it takes a quarter of soscope's start, and refuses `-e -malloc`.
+# Options as rows of a table, and how words are read by it, as getopt reads them. `help.py` makes
+# the help and the messages about mistakes from the same rows.
 
 FLAG = "flag"  # given or not
 COUNT = "count"  # how often it is given
@@ -58,7 +50,7 @@ class Option:
         self,
         *flags: str,
         dest: str,
-        help: str,  # noqa: A002  argparse's name
+        help: str,  # noqa: A002  as users call it
         group: str,
         kind: str = FLAG,
         metavar: str = "",
@@ -131,7 +123,7 @@ def scan(options: list[Option], words: list[str]) -> tuple[Values, list[str]] | 
     """Read options up to the first word that is none. Return their values and the rest.
 
     An option with a value takes the next word, whatever it looks like. `--` ends the options and
-    is left out. Return None if something is wrong or help is wanted, which argparse then reports.
+    is left out. Return None if something is wrong or help is wanted, which `help.refuse` tells.
     Raises UsageError for an invalid value.
     """
     by_flag = {flag: option for option in options for flag in option.flags}
@@ -178,28 +170,21 @@ def split(word: str, by_flag: dict[str, Option]) -> list[tuple[str, str | None]]
     return flags
 
 
-def joined(options: list[Option], words: list[str]) -> list[str]:
-    """Return the words with each value joined to its option, as argparse needs it."""
-    out: list[str] = []
-    at = 0
-    for flags, (word, *value) in _pieces(options, words):
-        if not flags:
-            break
-        at += 1 + len(value)
-        equals = "=" if value and word.startswith("--") else ""
-        out.append("".join([word, equals, *value]))
-    return out + words[at:]
-
-
 def permuted(options: list[Option], words: list[str]) -> list[str]:
     """Return the words with all options in front, for a verb that runs no command.
 
-    Words behind `--` are no options.
+    Words behind `--` are no options. If the last word is an option that lacks its value, that
+    option comes last, and the arguments are left out.
     """
     front: list[str] = []
     rest: list[str] = []
+    by_flag = {flag: option for option in options for flag in option.flags}
     for flags, piece in _pieces(options, words):
         (front if flags else rest).extend(piece[1:] if piece[0] == "--" else piece)
+        if flags and len(piece) == 1:
+            flag, value = split(piece[0], by_flag)[-1]
+            if value is None and flag in by_flag and by_flag[flag].takes_word:
+                return front
     return [*front, "--", *rest]
 
 
@@ -580,8 +565,6 @@ def without_program(words: list[str]) -> tuple[list[str], str]:
 DEBUG = Option("--debug", dest="debug", group="", help="show tracebacks of soscope's own errors")
 
 
-# A verb's table of options with its help: how the words behind the verb are read.
-
 # A verb's table of options with its help, and the reading of the words behind the verb.
 #
 # Options may be at any place. If a verb runs a command, they end at the command.
@@ -634,29 +617,10 @@ class Verb:
         self.least = least
         self.most = most
 
-    def make_parser(self) -> VerbParser:
-        """Make the argparse parser of the verb."""
-        from soscope.verbs.parser import VerbParser
-
-        parser = VerbParser(
-            self.name,
-            self.options,
-            usage=self.usage,
-            short=self.short,
-            description=self.description,
-            epilog=self.epilog,
-        )
-        if self.argument is not None:
-            metavar, text = self.argument
-            more: dict[str, Any] = {}
-            if self.most is None:
-                more["nargs"] = "+" if self.least else "*"
-            elif not self.least:
-                more["nargs"] = "?"
-            elif self.most > 1:
-                more["nargs"] = self.most
-            parser.add_argument("arguments", metavar=metavar, help=text, **more)
-        return parser
+    @property
+    def runs_command(self) -> bool:
+        """Return whether a command may stand behind the options."""
+        return False
 
     def read(self, words: list[str]) -> tuple[Values, list[str]]:
         """Return the options' values and the verb's arguments.
@@ -665,19 +629,21 @@ class Verb:
         """
         ordered = permuted(self.options, words)
         scanned = scan(self.options, ordered)
-        if scanned is not None:
-            count = len(scanned[1])
-            if self.least <= count and (self.most is None or count <= self.most):
-                settle(scanned[0])
-                return scanned
-        values = Values(self.options)
-        self._explain_habits(ordered)
-        self.make_parser().parse_args(joined(self.options, ordered), values)
-        settle(values)
-        positional: str | list[str] | None = getattr(values, "arguments", None)
-        if isinstance(positional, list):
-            return values, positional
-        return values, [] if positional is None else [positional]
+        if scanned is None or not self._takes(len(scanned[1])):
+            self._refuse(ordered)
+        settle(scanned[0])
+        return scanned
+
+    def _takes(self, count: int) -> bool:
+        """Return whether there may be so many arguments."""
+        return self.least <= count and (self.most is None or count <= self.most)
+
+    def _refuse(self, words: list[str]) -> NoReturn:
+        """Raise UsageError for wrong words, or SystemExit with the help that they ask for."""
+        from soscope.verbs.help import refuse  # not needed for words that are right
+
+        self._explain_habits(words)
+        refuse(self, words)
 
     def _explain_habits(self, words: list[str]) -> None:
         """Raise UsageError for the first option that users know from ltrace or strace."""
@@ -718,29 +684,18 @@ class CommandVerb(Verb):
             habits=habits,
         )
 
-    def make_parser(self) -> VerbParser:
-        """Make the argparse parser of the verb."""
-        from argparse import REMAINDER
-
-        parser = super().make_parser()
-        parser.add_argument("command", nargs=REMAINDER, metavar="COMMAND", help="what to run")
-        return parser
+    @property
+    def runs_command(self) -> bool:
+        """Return whether a command may stand behind the options."""
+        return True
 
     def read(self, words: list[str]) -> tuple[Values, list[str]]:
         """Return the options' values and the command, which may be missing.
 
         Raises UsageError, or SystemExit if help was printed.
         """
-        values, command = scan(self.options, words) or self.read_slowly(words)
-        settle(values)
-        return values, command
-
-    def read_slowly(self, words: list[str]) -> tuple[Values, list[str]]:
-        """Read words as `read` does, with argparse, which prints help and reports mistakes."""
-        values = Values(self.options)
-        self._explain_habits(words)
-        self.make_parser().parse_args(joined(self.options, words), values)
-        command: list[str] = values.command
-        if command[:1] == ["--"]:  # REMAINDER keeps the -- that ends the options
-            command = command[1:]
-        return values, command
+        scanned = scan(self.options, words)
+        if scanned is None:
+            self._refuse(words)
+        settle(scanned[0])
+        return scanned

@@ -146,7 +146,6 @@ OPTIONS = [
 VERB = CommandVerb(
     "patch", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
 )
-make_parser = VERB.make_parser
 
 
 class PatchOptions:

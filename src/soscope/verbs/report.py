@@ -199,7 +199,6 @@ VERB = Verb(
     most=1,
     habits=True,
 )
-make_parser = VERB.make_parser
 
 
 def parse(arguments: list[str]) -> ReportOptions:

@@ -181,7 +181,6 @@ VERB = Verb(
     argument=("QUERY", "a name or an address"),
     most=None,
 )
-make_parser = VERB.make_parser
 
 
 def parse(arguments: list[str]) -> ResolveOptions:

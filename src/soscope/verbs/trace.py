@@ -297,7 +297,7 @@ OPTIONS = [
         "--system-calls",
         dest="system_calls",
         group="which calls",
-        help="also functions of the C library that are system calls: -e %%syscall",
+        help="also functions of the C library that are system calls: -e %syscall",
     ),
     Option(
         "-f",
@@ -442,7 +442,6 @@ VERB = CommandVerb(
     epilog=EPILOG,
     habits=True,
 )
-make_parser = VERB.make_parser
 
 
 def parse(arguments: list[str]) -> TraceOptions:

@@ -95,7 +95,6 @@ OPTIONS = [
 ]
 
 VERB = Verb("mem attach", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG)
-make_parser = VERB.make_parser
 
 
 class MemAttachOptions:

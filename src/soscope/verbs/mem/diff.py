@@ -59,7 +59,6 @@ VERB = Verb(
     least=2,
     most=2,
 )
-make_parser = VERB.make_parser
 
 
 class MemDiffOptions:

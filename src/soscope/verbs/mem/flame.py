@@ -44,7 +44,6 @@ VERB = Verb(
     least=1,
     most=1,
 )
-make_parser = VERB.make_parser
 
 
 class MemFlameOptions:

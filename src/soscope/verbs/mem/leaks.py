@@ -81,7 +81,6 @@ VERB = Verb(
     argument=("REC", "the recording"),
     most=1,
 )
-make_parser = VERB.make_parser
 
 
 class MemLeaksOptions(ShowOptions):

@@ -113,7 +113,6 @@ OPTIONS = [
 ]
 
 VERB = Verb("mem live", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG)
-make_parser = VERB.make_parser
 
 
 class MemLiveOptions:

@@ -158,7 +158,6 @@ class MemRunOptions:
 VERB = CommandVerb(
     "mem run", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
 )
-make_parser = VERB.make_parser
 
 
 def parse(arguments: list[str]) -> MemRunOptions:

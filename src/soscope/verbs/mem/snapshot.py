@@ -70,7 +70,6 @@ OPTIONS = [
 VERB = Verb(
     "mem snapshot", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
 )
-make_parser = VERB.make_parser
 
 
 _BLOCKS_FOR = 10_000_000_000  # nanoseconds

@@ -84,7 +84,6 @@ VERB = Verb(
     description=DESCRIPTION,
     epilog=EPILOG,
 )
-make_parser = VERB.make_parser
 
 
 def parse(arguments: list[str]) -> WhereOptions:

@@ -78,7 +78,6 @@ OPTIONS = [
 VERB = Verb(
     "prof attach", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
 )
-make_parser = VERB.make_parser
 
 
 class ProfAttachOptions:

@@ -57,7 +57,6 @@ VERB = Verb(
     least=1,
     most=1,
 )
-make_parser = VERB.make_parser
 
 
 def parse(arguments: list[str]) -> ProfCheckOptions:

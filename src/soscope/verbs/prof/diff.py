@@ -58,7 +58,6 @@ VERB = Verb(
     least=2,
     most=2,
 )
-make_parser = VERB.make_parser
 
 
 class ProfDiffOptions:

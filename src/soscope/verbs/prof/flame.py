@@ -64,7 +64,6 @@ VERB = Verb(
     least=1,
     most=1,
 )
-make_parser = VERB.make_parser
 
 
 class ProfFlameOptions:

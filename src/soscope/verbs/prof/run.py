@@ -243,7 +243,6 @@ class ProfRunOptions:
 VERB = CommandVerb(
     "prof run", RUN_OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
 )
-make_parser = VERB.make_parser
 
 
 def parse(arguments: list[str]) -> ProfRunOptions:

@@ -7,7 +7,6 @@ import pytest
 
 from soscope.errors import UsageError
 from soscope.verbs import report, trace
-from soscope.verbs.parser import Help
 
 
 def test_options_come_first_and_the_command_after() -> None:
@@ -130,26 +129,6 @@ def test_report_takes_the_display_options_and_one_file() -> None:
         report.parse([])
     with pytest.raises(UsageError, match="unrecognized"):
         report.parse(["a", "b"])
-
-
-def test_the_short_help_fits_a_screen() -> None:
-    for parse in (trace.parse, report.parse):
-        with pytest.raises(Help) as asked:
-            parse(["-h"])
-        out = asked.value.text
-        assert len(out.splitlines()) < 24
-        assert max(map(len, out.splitlines())) <= 100
-
-
-def test_the_long_help_has_every_option() -> None:
-    with pytest.raises(Help) as asked:
-        trace.parse(["--help"])
-    out = asked.value.text
-    assert "option_strings" not in out  # what a lone % in a text would become
-    for action in trace.make_parser()._actions:
-        for option in action.option_strings:
-            assert option in out
-    assert "125" in out
 
 
 def test_stacks_have_as_many_frames_as_are_wanted() -> None:
