@@ -47,7 +47,7 @@ COMMANDS = [
     "map -p {pid}",
     "mem where -p {pid}",
     "mem snapshot -p {pid}",
-    "mem live --for 0.2s -p {pid}",
+    "mem live --duration 0.2s -p {pid}",
     "mem trim -p {pid}",
     "mem attach --json -p {pid}",
     "detach -p {pid}",

@@ -50,7 +50,7 @@ ATTACHED = {
     "trace -p": ["trace", "-c", "--duration", "0.5s"],
     "--record -p": ["trace", "--record", FILE, "--duration", "0.5s"],
     "mem attach": ["mem", "attach", "--blocks", "-o", FILE, "--duration", "0.5s"],
-    "mem live": ["mem", "live", "--blocks", "--for", "1s"],
+    "mem live": ["mem", "live", "--blocks", "--duration", "1s"],
     "prof attach": ["prof", "attach", "--boundary", "time", "--duration", "0.5s"],
 }
 CALLS = re.compile(r"soscope: ([\d,]+) calls? through")

@@ -189,7 +189,7 @@ def test_leaks_are_those_that_grow_old() -> None:
     )
     with running([program]) as process:
         before = snapshot(process.pid)
-        words = ("leaks", "-p", str(process.pid), "--older", "300ms", "--for", "1s", "--json")
+        words = ("leaks", "-p", str(process.pid), "--older", "300ms", "--duration", "1s", "--json")
 
         def old_and_young() -> dict[str, Any] | None:
             """Return what is told of a time in which some blocks grew old, and others did not."""
@@ -254,7 +254,7 @@ def test_leaks_that_are_stopped_early_say_how_many_are_young(form: str) -> None:
 
 
 def leaks(pid: int) -> dict[str, Any]:
-    return shown("leaks", "-p", str(pid), "--older", "50ms", "--for", "200ms", "--json")
+    return shown("leaks", "-p", str(pid), "--older", "50ms", "--duration", "200ms", "--json")
 
 
 def test_an_image_that_went_between_two_visits_is_not_looked_at(tmp_path: Path) -> None:
@@ -362,9 +362,9 @@ def test_another_allocator_is_none_of_our_business(tmp_path: Path) -> None:
         (["attach", "-p", "1", "-o", "x"], "are for --blocks"),
         (["leaks"], "neither a recording nor -p PID"),
         (["leaks", "-p", "1", "x.sosr"], "two things"),
-        (["leaks", "--for", "3s", "x.sosr"], "--for is for -p PID"),
-        (["leaks", "-p", "1", "--older", "3s", "--for", "2s"], "longer than --older"),
-        (["snapshot", "-p", "1", "--for", "2s"], "--for is for --blocks"),
+        (["leaks", "--duration", "3s", "x.sosr"], "--duration is for -p PID"),
+        (["leaks", "-p", "1", "--older", "3s", "--duration", "2s"], "longer than --older"),
+        (["snapshot", "-p", "1", "--duration", "2s"], "--duration is for --blocks"),
         (["snapshot", "-p", "1", "--blocks", "--gc"], "about objects"),
     ],
 )
@@ -385,7 +385,7 @@ def test_a_snapshot_of_a_native_program_is_of_its_blocks() -> None:
 
 def test_a_snapshot_of_blocks_is_of_its_time() -> None:
     with running([built("keeper.c", KEEPER)]) as process:
-        words = ("snapshot", "-p", str(process.pid), "--blocks", "--for", "1s", "--json")
+        words = ("snapshot", "-p", str(process.pid), "--blocks", "--duration", "1s", "--json")
 
         def busy() -> dict[str, Any] | None:
             """Return what is told of a time in which the program made blocks."""

@@ -58,7 +58,7 @@ def test_the_line_that_grows_comes_first(python: str) -> None:
 
         def with_new_ones() -> dict[str, Any] | None:
             """Return what is told of a time in which the program made some."""
-            done = soscope("mem", "live", "-p", str(process.pid), "--for", "1s", "--json")
+            done = soscope("mem", "live", "-p", str(process.pid), "--duration", "1s", "--json")
             assert (done.returncode, done.stderr) == (0, "")
             document: dict[str, Any] = json.loads(done.stdout)
             return document if "Kept" in [row["type"] for row in document["rows"]] else None
@@ -82,7 +82,7 @@ def test_a_process_that_counted_before_goes_on_with_it() -> None:
         assert soscope("mem", "attach", "-q", "-p", str(process.pid)).returncode == 0
 
         def grown() -> bool:
-            words = ("-p", str(process.pid), "--for", "100ms", "--limit", "1")
+            words = ("-p", str(process.pid), "--duration", "100ms", "--limit", "1")
             done = soscope("mem", "live", *words)
             assert (done.returncode, done.stderr) == (0, "")
             return f"{SERVE}:{LATE}:Kept" in done.stdout
@@ -168,11 +168,11 @@ def test_a_process_that_ends_meanwhile() -> None:
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (["-p", "1", "--json"], 2, "--json is for --for"),
-        (["-p", "1", "--for", "1s", "--every", "1s"], 2, "--for prints once"),
-        (["--for", "1s"], 2, "-p"),
+        (["-p", "1", "--json"], 2, "--json is for --duration"),
+        (["-p", "1", "--duration", "1s", "--every", "1s"], 2, "--duration prints once"),
+        (["--duration", "1s"], 2, "-p"),
         (["-p", "1", "--blocks", "--gc"], 2, "about objects"),
-        (["-p", "999999999", "--for", "1s"], 4, "no process"),
+        (["-p", "999999999", "--duration", "1s"], 4, "no process"),
     ],
 )
 def test_bad_usage(words: list[str], status: int, said: str) -> None:

@@ -85,7 +85,7 @@ def test_what_grows_is_what_is_left(has_lines: bool) -> None:
         def grown() -> tuple[dict[str, Any], int] | None:
             """Return what is told of some turns, and how many blocks the program left in them."""
             before = count_of(process)
-            document = live("-p", str(process.pid), "--for", "1500ms")
+            document = live("-p", str(process.pid), "--duration", "1500ms")
             assert document["seconds"] >= 1.4
             left = count_of(process) - before
             most = max((row["count"] for row in document["rows"]), default=0)
@@ -173,7 +173,7 @@ def test_blocks_of_a_python_program_stand_at_its_lines() -> None:
     with serving("grow") as process:
 
         def late() -> list[tuple[str, int]]:
-            document = live("-p", str(process.pid), "--blocks", "--for", "1s")
+            document = live("-p", str(process.pid), "--blocks", "--duration", "1s")
             places = [(row["file"], row["line"]) for row in document["rows"]]
             return [place for place in places if place == (str(SERVE), LATE)]
 

@@ -149,9 +149,9 @@ def test_a_visit_knows_lines_without_the_lock(
         visit = ["mem", verb, "-p", str(process.pid)]
         words = {
             "attach": ["--blocks", "-q", "-o", file, "--duration", "500ms"],
-            "snapshot": ["--blocks", "--for", "500ms", "--json"],
-            "live": ["--blocks", "--for", "500ms", "--json"],
-            "leaks": ["--older", "50ms", "--for", "500ms", "--json"],
+            "snapshot": ["--blocks", "--duration", "500ms", "--json"],
+            "live": ["--blocks", "--duration", "500ms", "--json"],
+            "leaks": ["--older", "50ms", "--duration", "500ms", "--json"],
         }[verb]
 
         def stands_at_its_line() -> bool:
@@ -252,7 +252,7 @@ def test_every_visit_knows_them(name: str, tmp_path: Path) -> None:
     script.write_text(GROWING[name])
     program = need("ruby") if name == "ruby" else "/usr/bin/python3"
     with running([program, str(script)]) as process:
-        words = ("snapshot", "-p", str(process.pid), "--blocks", "--for", "500ms", "--json")
+        words = ("snapshot", "-p", str(process.pid), "--blocks", "--duration", "500ms", "--json")
 
         def stands_at_its_line() -> bool:
             done = run([*SOSCOPE, "mem", *words])

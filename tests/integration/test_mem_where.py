@@ -52,7 +52,7 @@ def grown(told: Told) -> dict[str, Any]:
     """Look at a program for a time in which it has grown enough to judge by."""
 
     def judged() -> dict[str, Any] | None:
-        document = asked("where", told.pid, "--for", "2s")
+        document = asked("where", told.pid, "--duration", "2s")
         return document if document["verdict"] != "unknown" else None
 
     return until(judged, "it grows", running=told.process)
@@ -223,7 +223,7 @@ def test_objects_of_python_that_stay() -> None:
 
 def test_a_program_that_stays_as_it_is_does_not_leak() -> None:
     with running(memory.target(), "kinds") as told:
-        document = asked("where", told.pid, "--for", "1s")
+        document = asked("where", told.pid, "--duration", "1s")
         assert document["verdict"] == "unknown"
 
 

@@ -182,7 +182,7 @@ class Verdict:
 
 # Advice on memory that allocators keep: the settings that fit the findings.
 
-LOOK_LONGER = "--for 60s looks again and says what grows"
+LOOK_LONGER = "--duration 60s looks again and says what grows"
 POOLS = "Python's pools (pymalloc)"
 
 _DEFAULT = 128 << 10  # default of malloc's thresholds, which grow automatically
@@ -642,7 +642,7 @@ def judge(looks: list[Look]) -> Verdict:
         )
         return Verdict(UNKNOWN, why, [LOOK_LONGER])
     why = f"In {_seconds(looks)} s {_little(looks, 'what is in use')}."
-    return Verdict(UNKNOWN, why, ["--for with a longer time, while the program is at work"])
+    return Verdict(UNKNOWN, why, ["--duration with a longer time, while the program is at work"])
 
 
 def _little(looks: list[Look], what: str) -> str:

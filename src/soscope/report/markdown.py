@@ -183,7 +183,7 @@ def _of_running(document: Row) -> list[str]:
 def _where(document: Row) -> list[str]:
     pid, said = document.get("pid"), []
     if document.get("verdict") == "unknown":
-        said.append(f"soscope mem where --for 60s -p {pid}")
+        said.append(f"soscope mem where --duration 60s -p {pid}")
     if document.get("trim"):
         said.append(f"soscope mem trim -p {pid}")
     return [*said, f"soscope mem live -p {pid}"]

@@ -12,12 +12,13 @@ from soscope.verbs.options import (
     FORMAT,
     JSON,
     LIST,
-    VALUE,
     Option,
     Verb,
     command_at,
-    parse_duration,
+    duration_option,
+    follow_option,
     parse_processes,
+    quiet_option,
 )
 
 TYPE_CHECKING = False
@@ -81,20 +82,12 @@ OPTIONS = [
         group=_WHAT,
         help="a function, a glob, or several with commas between them: ask whether it is called",
     ),
-    Option("-f", "--follow-forks", dest="follow", group=_WHAT, help="children, too"),
-    Option(
-        "--duration",
-        dest="duration",
-        kind=VALUE,
-        metavar="TIME",
-        convert=parse_duration,
-        group=_WHAT,
-        help="watch for TIME; the command goes on",
-    ),
+    follow_option(_WHAT, "children, too"),
+    duration_option(_WHAT, "watch for TIME; the command goes on"),
     Option("--never", dest="never", group=_WHAT, help="name the functions that were never called"),
     JSON,
     FORMAT,
-    Option("-q", "--quiet", dest="quiet", group=JSON.group, help="no notes at the end"),
+    quiet_option(JSON.group, "no notes at the end"),
 ]
 
 VERB = Verb(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.report.output import Form
 from soscope.verbs.main import Invocation
-from soscope.verbs.options import DEBUG, FORMAT, JSON, Option, Verb, pid_option, the_pid
+from soscope.verbs.options import DEBUG, FORMAT, JSON, Verb, pid_option, quiet_option, the_pid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ VERB = Verb(
         pid_option(about="it stands still for some milliseconds"),
         JSON,
         FORMAT,
-        Option("-q", "--quiet", dest="quiet", group=JSON.group, help="say nothing"),
+        quiet_option(JSON.group, "say nothing"),
     ],
     usage=USAGE,
     short=SHORT,

@@ -24,6 +24,7 @@ from soscope.verbs.options import (
     Option,
     Values,
     format_option,
+    json_option,
     parse_count,
 )
 
@@ -419,12 +420,7 @@ DISPLAY = [
         group=_GROUP_DISPLAY,
         help="colours: auto (on a terminal, without NO_COLOR), always, never",
     ),
-    Option(
-        "--json",
-        dest="json",
-        group=_GROUP_DISPLAY,
-        help="JSON Lines, one for each event; with -c one document",
-    ),
+    json_option(_GROUP_DISPLAY, "JSON Lines, one for each event; with -c one document"),
     format_option(_GROUP_DISPLAY),
     Option(
         "-q",

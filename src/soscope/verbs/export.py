@@ -16,7 +16,7 @@ from soscope.export.profiles import (
     format_of,
 )
 from soscope.verbs.main import Invocation, note
-from soscope.verbs.options import DEBUG, VALUE, Option, Verb, parse_count
+from soscope.verbs.options import DEBUG, VALUE, Option, Verb, output_option, parse_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,15 +64,7 @@ or OUT cannot be written, 2 wrong usage.
 
 OPTIONS = [
     DEBUG,
-    Option(
-        "-o",
-        "--output",
-        dest="output",
-        kind=VALUE,
-        metavar="OUT",
-        group="where to",
-        help="write OUT; -: standard output",
-    ),
+    output_option("OUT", "write OUT; -: standard output"),
     Option(
         "--format",
         dest="format",

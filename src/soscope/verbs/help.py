@@ -85,7 +85,7 @@ def refuse(verb: Verb, words: list[str]) -> NoReturn:
 
     The options of the words are in front. Raises UsageError, or Help.
     """
-    by_flag = {flag: option for option in verb.options for flag in option.flags}
+    by_flag = {flag: option for option in verb.options for flag in option.spellings}
     hint = f"soscope {verb.name} --help lists the options"
     values = Values(verb.options)
     rivals: dict[str, Option] = {}

@@ -28,12 +28,14 @@ LIST = "list"  # takes the next word, each time it is given
 class Option:
     """One option: its spelling, its value and its help.
 
-    `flags` are its spellings, and `dest` is the attribute that it sets. `convert` makes a value
+    `flags` are its spellings, `aliases` are former ones, of which no help tells, and `dest` is the
+    attribute that it sets. `convert` makes a value
     from a word, and `choices` are the words that are allowed. Of the options with the same
     `rivals`, only one may be given.
     """
 
     __slots__ = (
+        "aliases",
         "choices",
         "convert",
         "default",
@@ -58,8 +60,10 @@ class Option:
         convert: Callable[[str], Any] | None = None,
         choices: tuple[str, ...] = (),
         rivals: str = "",
+        aliases: tuple[str, ...] = (),
     ) -> None:
         self.flags = flags
+        self.aliases = aliases
         self.dest = dest
         self.help = help
         self.group = group
@@ -69,6 +73,11 @@ class Option:
         self.convert = convert
         self.choices = choices
         self.rivals = rivals
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """Return everything that a user may type for it."""
+        return self.flags + self.aliases
 
     @property
     def takes_word(self) -> bool:
@@ -126,7 +135,7 @@ def scan(options: list[Option], words: list[str]) -> tuple[Values, list[str]] | 
     is left out. Return None if something is wrong or help is wanted, which `help.refuse` tells.
     Raises UsageError for an invalid value.
     """
-    by_flag = {flag: option for option in options for flag in option.flags}
+    by_flag = {flag: option for option in options for flag in option.spellings}
     values = Values(options)
     rivals: dict[str, Option] = {}
     at = 0
@@ -178,7 +187,7 @@ def permuted(options: list[Option], words: list[str]) -> list[str]:
     """
     front: list[str] = []
     rest: list[str] = []
-    by_flag = {flag: option for option in options for flag in option.flags}
+    by_flag = {flag: option for option in options for flag in option.spellings}
     for flags, piece in _pieces(options, words):
         (front if flags else rest).extend(piece[1:] if piece[0] == "--" else piece)
         if flags and len(piece) == 1:
@@ -203,14 +212,14 @@ def names(options: list[Option], words: list[str], wanted: Option) -> bool:
     for flags, _ in _pieces(options, words):
         if not flags:
             break
-        if any(flag in wanted.flags for flag in flags):
+        if any(flag in wanted.spellings for flag in flags):
             return True
     return False
 
 
 def unknown(options: list[Option], words: list[str]) -> list[str]:
     """Return the unknown flags before the first word that is no option."""
-    known = {flag for option in options for flag in option.flags}
+    known = {flag for option in options for flag in option.spellings}
     flags: list[str] = []
     for some, _ in _pieces(options, words):
         if not some:
@@ -224,7 +233,7 @@ def _pieces(options: list[Option], words: list[str]) -> Iterator[tuple[list[str]
 
     A word that is no option has no flags. `--` comes last, with everything that follows.
     """
-    by_flag = {flag: option for option in options for flag in option.flags}
+    by_flag = {flag: option for option in options for flag in option.spellings}
     at = 0
     while at < len(words):
         word = words[at]
@@ -430,6 +439,44 @@ def pid_option(*, group: str = "what to look at", about: str = "it is not stoppe
         group=group,
         help=f"the process; {about}" if about else "the process",
     )
+
+
+def duration_option(group: str, about: str, *, kind: str = VALUE) -> Option:
+    """Return --duration."""
+    return Option(
+        "--duration",
+        dest="duration",
+        kind=kind,
+        metavar="TIME",
+        convert=parse_duration,
+        group=group,
+        help=about,
+        aliases=("--for",),
+    )
+
+
+def output_option(metavar: str, about: str, *, group: str = "where to") -> Option:
+    """Return -o. Its value is a path, None if it is not given."""
+    return Option(
+        "-o", "--output", dest="output", kind=VALUE, metavar=metavar, group=group, help=about
+    )
+
+
+def quiet_option(group: str = _SHOWN, about: str = "no notes at the end") -> Option:
+    """Return -q."""
+    return Option("-q", "--quiet", dest="quiet", group=group, help=about)
+
+
+def json_option(group: str = _SHOWN, about: str = "one JSON document") -> Option:
+    """Return --json."""
+    return Option("--json", dest="json", group=group, help=about)
+
+
+def follow_option(
+    group: str, about: str = "children, too; without it they change nothing", *, kind: str = FLAG
+) -> Option:
+    """Return -f."""
+    return Option("-f", "--follow-forks", dest="follow", kind=kind, group=group, help=about)
 
 
 def pids_option(*, group: str, about: str) -> Option:

@@ -16,9 +16,11 @@ from soscope.verbs.options import (
     CommandVerb,
     Option,
     Values,
+    follow_option,
     names,
     permuted,
     pid_option,
+    quiet_option,
     the_pid,
 )
 from soscope.wire.patches import Caller
@@ -131,16 +133,12 @@ OPTIONS = [
     FROM,
     CHECK,
     _UNDO,
-    Option(
-        "-f",
-        "--follow-forks",
-        dest="follow",
-        group=REPLACE.group,
-        help="of a COMMAND: in the programs that it executes and its children, too",
+    follow_option(
+        REPLACE.group, "of a COMMAND: in the programs that it executes and its children, too"
     ),
     JSON,
     FORMAT,
-    Option("-q", "--quiet", dest="quiet", group=_SHOWING, help="say nothing but errors"),
+    quiet_option(_SHOWING, "say nothing but errors"),
 ]
 
 VERB = CommandVerb(

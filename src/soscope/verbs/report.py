@@ -23,9 +23,9 @@ from soscope.verbs.main import Invocation, note
 from soscope.verbs.options import (
     DEBUG,
     LIST,
-    VALUE,
     Option,
     Verb,
+    output_option,
     parse_pid,
     selection_options,
     understand,
@@ -172,15 +172,7 @@ OPTIONS = [
     *SUMMARY,
     IMAGE,
     *BIASES,
-    Option(
-        "-o",
-        "--output",
-        dest="output",
-        kind=VALUE,
-        metavar="FILE",
-        group="where to",
-        help="write to FILE",
-    ),
+    output_option("FILE", "write to FILE"),
 ]
 
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.report.output import Form
-from soscope.verbs.options import VALUE, Option, format_option, parse_count
+from soscope.verbs.options import (
+    VALUE,
+    Option,
+    format_option,
+    json_option,
+    output_option,
+    parse_count,
+    quiet_option,
+)
 
 # `-o FILE` of the verbs that draw a flame graph: a picture or a page, by the suffix.
 
 SVG, HTML = ".svg", ".html"
 
-OUTPUT = Option(
-    "-o",
-    "--output",
-    dest="output",
-    kind=VALUE,
-    metavar="FILE",
-    group="where to",
-    help="write FILE: .svg is a picture, .html a page that needs nothing else",
+OUTPUT = output_option(
+    "FILE", "write FILE: .svg is a picture, .html a page that needs nothing else"
 )
 
 
@@ -40,27 +42,10 @@ def is_page(path: str) -> bool:
 
 WHERE = "where to"
 
-RECORDING_OUTPUT = Option(
-    "-o",
-    "--output",
-    dest="output",
-    kind=VALUE,
-    metavar="REC",
-    group=WHERE,
-    help="keep a recording in the file REC, in place of what it holds",
+RECORDING_OUTPUT = output_option(
+    "REC", "keep a recording in the file REC, in place of what it holds", group=WHERE
 )
-QUIET = Option("-q", "--quiet", dest="quiet", group=WHERE, help="no notes at the end")
-
-
-def follow_option(group: str) -> Option:
-    """Return -f."""
-    return Option(
-        "-f",
-        "--follow-forks",
-        dest="follow",
-        group=group,
-        help="children, too; without it they change nothing",
-    )
+QUIET = quiet_option(WHERE, "no notes at the end")
 
 
 def check_form(form: Form, output: str | None, family: str) -> None:
@@ -76,9 +61,10 @@ def check_form(form: Form, output: str | None, family: str) -> None:
 
 HOW = "how to show it"
 
-JSON = Option("--json", dest="json", group=HOW, help="one JSON document, for programs")
+JSON = json_option(HOW, "one JSON document, for programs")
 LIMIT = Option(
     "--limit",
+    aliases=("--top",),
     dest="rows",
     kind=VALUE,
     metavar="N",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from getopt import getopt
+from importlib import import_module
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,9 @@ from hypothesis import strategies as st
 
 from soscope.errors import UsageError
 from soscope.verbs import trace
+from soscope.verbs.help import long_help
+from soscope.verbs.main import VERBS, module_name
+from soscope.verbs.mem import leaks
 from soscope.verbs.options import Values, command_at, scan, split
 
 WORDS = st.sampled_from(
@@ -88,3 +92,29 @@ def test_the_name_of_the_option_is_in_the_message() -> None:
         with pytest.raises(UsageError, match="--buffer: 'x' is not a size") as raised:
             trace.parse(words)
         assert raised.value.hint
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_spelling_means_the_same_in_every_verb(verb: str) -> None:
+    """What is shared has one name of its value, whatever the spelling."""
+    meant = {
+        "duration": {"--duration", "--for"},
+        "json": {"--json"},
+        "output": {"-o", "--output"},
+        "quiet": {"-q", "--quiet"},
+        "follow": {"-f", "--follow-forks"},
+        "debug": {"--debug"},
+    }
+    for option in import_module(f"soscope.verbs.{module_name(verb)}").VERB.options:
+        for dest, flags in meant.items():
+            assert flags.isdisjoint(option.spellings) == (option.dest != dest), option.flags
+
+
+def test_a_former_spelling_is_taken_and_no_help_tells_of_it() -> None:
+    for flag in ("--duration", "--for"):
+        assert leaks.parse(["-p", "7", "--older", "1s", flag, "5s"]).duration == 5_000_000_000
+    assert leaks.parse(["--top", "3", "r"]).limit == leaks.parse(["--limit", "3", "r"]).limit == 3
+    assert "--for " not in long_help(leaks.VERB)
+    assert "--top" not in long_help(leaks.VERB)
+    with pytest.raises(UsageError, match="there is no --fo"):
+        leaks.parse(["--fo", "5s", "r"])

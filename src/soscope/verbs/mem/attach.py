@@ -14,12 +14,12 @@ from soscope.verbs.options import (
     FORMAT,
     JSON,
     ONCE,
-    VALUE,
-    Option,
     Values,
     Verb,
-    parse_duration,
+    duration_option,
+    output_option,
     pid_option,
+    quiet_option,
     the_pid,
 )
 
@@ -69,27 +69,13 @@ OPTIONS = [
     pid_option(about="it stands still for some milliseconds"),
     BLOCKS,
     FOLLOW,
-    Option(
-        "--duration",
-        dest="duration",
-        kind=ONCE,
-        metavar="TIME",
-        convert=parse_duration,
-        group=BLOCKS.group,
-        help="record blocks for so long (60s, 5m); without it, until Ctrl-C",
+    duration_option(
+        BLOCKS.group, "record blocks for so long (60s, 5m); without it, until Ctrl-C", kind=ONCE
     ),
     MODE,
     AGGREGATE,
-    Option(
-        "-o",
-        "--output",
-        dest="output",
-        kind=VALUE,
-        metavar="REC",
-        group=_WHERE,
-        help="record blocks in the file REC, in place of what it holds",
-    ),
-    Option("-q", "--quiet", dest="quiet", group=_WHERE, help="say nothing"),
+    output_option("REC", "record blocks in the file REC, in place of what it holds", group=_WHERE),
+    quiet_option(_WHERE, "say nothing"),
     JSON,
     FORMAT,
 ]

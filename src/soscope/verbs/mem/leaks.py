@@ -6,7 +6,16 @@ from __future__ import annotations
 from soscope.errors import UsageError
 from soscope.verbs.main import Invocation
 from soscope.verbs.mem.show import ShowOptions
-from soscope.verbs.options import DEBUG, ONCE, Option, Values, Verb, parse_duration, pid_option
+from soscope.verbs.options import (
+    DEBUG,
+    ONCE,
+    Option,
+    Values,
+    Verb,
+    duration_option,
+    parse_duration,
+    pid_option,
+)
 from soscope.verbs.shown import FORMAT, JSON, LIMIT
 
 _SECOND = 1_000_000_000
@@ -20,11 +29,11 @@ usage: {USAGE}
 Show the native blocks that were never freed, by stack: at the end of a recording that soscope mem
 run -o REC has made, or in a running process.
 
-  -p PID        the process; its blocks are recorded meanwhile
-  --older TIME  blocks that are older than this (with -p: 60s)
-  --for TIME    look for so long (half as long again as --older)
-  --json        for programs
-  --limit N     the N largest rows alone
+  -p PID           the process; its blocks are recorded meanwhile
+  --older TIME     blocks that are older than this (with -p: 60s)
+  --duration TIME  look for so long (half as long again as --older)
+  --json           for programs
+  --limit N        the N largest rows alone
 
   soscope mem leaks run.sosr
   soscope mem leaks -p 4711 --older 60s
@@ -43,15 +52,7 @@ exit status: 0 fine, 1 REC is no recording of soscope mem or is not complete, or
 be visited, 2 wrong usage, 3 not permitted, 4 no such process.
 """
 
-FOR = Option(
-    "--for",
-    dest="duration",
-    kind=ONCE,
-    metavar="TIME",
-    convert=parse_duration,
-    group="what to look at",
-    help="watch the process for so long (10s, 5m)",
-)
+FOR = duration_option("what to look at", "watch the process for so long (10s, 5m)", kind=ONCE)
 
 OPTIONS = [
     DEBUG,
@@ -102,11 +103,11 @@ class MemLeaksOptions(ShowOptions):
         )
         self.pid: int | None = values.pid
         if self.pid is None and values.duration is not None:
-            raise UsageError("--for is for -p PID")
+            raise UsageError("--duration is for -p PID")
         self.older: int = values.older or (0 if self.pid is None else _OLDER)
         self.duration: int = values.duration or self.older + max(self.older // 2, _SECOND)
         if self.duration <= self.older:
-            raise UsageError("--for is to be longer than --older: nothing grows that old in it")
+            raise UsageError("--duration is to be longer than --older: nothing grows so old in it")
 
 
 def parse(arguments: list[str]) -> MemLeaksOptions:

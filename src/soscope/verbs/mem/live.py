@@ -18,6 +18,7 @@ from soscope.verbs.options import (
     Option,
     Values,
     Verb,
+    duration_option,
     parse_duration,
     pid_option,
     the_pid,
@@ -42,15 +43,15 @@ usage: {USAGE}
 Show which objects of a running Python or Ruby process become more, a minute, by file, line and
 type; of other processes, which native blocks do, by where they are made.
 
-  -p PID        the process
-  --blocks      native blocks, of Python or Ruby too
-  --for TIME    look twice, with this time between, and print once
-  --every TIME  refresh so often (2s); Ctrl-C ends it
-  --gc          collect garbage before each look
-  --json        for programs, with --for
+  -p PID           the process
+  --blocks         native blocks, of Python or Ruby too
+  --duration TIME  look twice, with this time between, and print once
+  --every TIME     refresh so often (2s); Ctrl-C ends it
+  --gc             collect garbage before each look
+  --json           for programs, with --duration
 
   soscope mem live -p 4711
-  soscope mem live -p 4711 --for 60s
+  soscope mem live -p 4711 --duration 60s
 
 soscope mem live --help lists all options.
 """
@@ -83,14 +84,8 @@ OPTIONS = [
         help="native blocks and mappings; without it objects, if there are any",
     ),
     Option("--gc", dest="gc", group=_LOOK, help="collect garbage before each look"),
-    Option(
-        "--for",
-        dest="duration",
-        kind=ONCE,
-        metavar="TIME",
-        convert=parse_duration,
-        group=_LOOK,
-        help="look twice, with this time between (60s, 5m), and print once",
+    duration_option(
+        _LOOK, "look twice, with this time between (60s, 5m), and print once", kind=ONCE
     ),
     Option(
         "--every",
@@ -138,9 +133,9 @@ class MemLiveOptions:
         self.pid = the_pid(values, USAGE)
         self.duration: int | None = values.duration
         if self.duration is not None and values.every is not None:
-            raise UsageError("--for prints once, and --every again and again")
+            raise UsageError("--duration prints once, and --every again and again")
         if self.duration is None and values.json:
-            raise UsageError("--json is for --for TIME, which prints once")
+            raise UsageError("--json is for --duration TIME, which prints once")
         self.every: int = values.every or _EVERY
         self.blocks: bool = values.blocks
         self.collect: bool = values.gc

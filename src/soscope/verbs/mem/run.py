@@ -9,8 +9,16 @@ from soscope.errors import UsageError
 from soscope.proc.status import in_full
 from soscope.report.output import Form
 from soscope.verbs.main import Invocation, note
-from soscope.verbs.options import DEBUG, VALUE, CommandVerb, Option, Values, parse_size
-from soscope.verbs.shown import FORMAT, JSON, QUIET, RECORDING_OUTPUT, check_form, follow_option
+from soscope.verbs.options import (
+    DEBUG,
+    VALUE,
+    CommandVerb,
+    Option,
+    Values,
+    follow_option,
+    parse_size,
+)
+from soscope.verbs.shown import FORMAT, JSON, QUIET, RECORDING_OUTPUT, check_form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ usage: {USAGE}
 
 Show the objects of a running process, and where they were made; or its native blocks.
 
-  -p PID      the process
-  --blocks    native blocks that it makes meanwhile, and keeps
-  --for TIME  with --blocks: for so long (10s)
-  --gc        collect garbage before the look
-  --limit N   the N largest rows alone
-  --qualname  types with their module and class
-  --json      for programs
+  -p PID           the process
+  --blocks         native blocks that it makes meanwhile, and keeps
+  --duration TIME  with --blocks: for so long (10s)
+  --gc             collect garbage before the look
+  --limit N        the N largest rows alone
+  --qualname       types with their module and class
+  --json           for programs
 
 soscope mem snapshot --help lists all options.
 """
@@ -33,9 +33,9 @@ Show which objects a running process has at this moment, by file, line and type.
 older than soscope mem attach have no file: without it all are, and only types can be told.
 
 With --blocks, soscope goes into the process and records what it makes of native blocks and
-mappings for the time of --for; at the end those are shown that are still there, by stack. Blocks
-that are older are not known. A process without Python or Ruby has blocks alone: they are shown
-without --blocks, too.
+mappings for the time of --duration; at the end those are shown that are still there, by stack.
+Blocks that are older are not known. A process without Python or Ruby has blocks alone: they are
+shown without --blocks, too.
 """
 
 EPILOG = """\
@@ -104,7 +104,7 @@ class MemSnapshotOptions:
         if self.blocks and self.is_about_objects:
             raise UsageError("--gc and --qualname are about objects, and --blocks is not")
         if values.duration is not None and not self.blocks:
-            raise UsageError("--for is for --blocks: objects are seen at one moment")
+            raise UsageError("--duration is for --blocks: objects are seen at one moment")
 
 
 def parse(arguments: list[str]) -> MemSnapshotOptions:

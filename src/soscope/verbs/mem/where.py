@@ -10,10 +10,9 @@ from soscope.verbs.options import (
     FORMAT,
     JSON,
     ONCE,
-    Option,
     Values,
     Verb,
-    parse_duration,
+    duration_option,
     pid_option,
     the_pid,
 )
@@ -25,12 +24,12 @@ usage: {USAGE}
 
 Say where the memory of a process is, and whether it leaks or malloc keeps it.
 
-  -p PID      the process; it is only read, and never stopped
-  --for TIME  look twice, with this time between, and say what grows
-  --json      for programs
+  -p PID           the process; it is only read, and never stopped
+  --duration TIME  look twice, with this time between, and say what grows
+  --json           for programs
 
   soscope mem where -p 4711
-  soscope mem where -p 4711 --for 60s
+  soscope mem where -p 4711 --duration 60s
 
 soscope mem where --help lists all options.
 """
@@ -49,14 +48,10 @@ exit status: 0 fine, 2 wrong usage, 3 not permitted, 4 no such process.
 OPTIONS = [
     DEBUG,
     pid_option(about="it is only read, and never stopped"),
-    Option(
-        "--for",
-        dest="duration",
+    duration_option(
+        "what to look at",
+        "look twice, with this time between (60s, 5m), and say what grows",
         kind=ONCE,
-        metavar="TIME",
-        convert=parse_duration,
-        group="what to look at",
-        help="look twice, with this time between (60s, 5m), and say what grows",
     ),
     JSON,
     FORMAT,

@@ -10,10 +10,9 @@ from soscope.verbs.options import (
     FORMAT,
     JSON,
     ONCE,
-    Option,
     Values,
     Verb,
-    parse_duration,
+    duration_option,
     pid_option,
     the_pid,
 )
@@ -59,15 +58,7 @@ exit status: 0 fine, 1 the process cannot be visited, or not all could be taken 
 OPTIONS = [
     DEBUG,
     pid_option(about="it stands still for some milliseconds"),
-    Option(
-        "--duration",
-        dest="duration",
-        kind=ONCE,
-        metavar="TIME",
-        convert=parse_duration,
-        group=WHAT[0].group,
-        help="for so long (60s, 5m); without it, until Ctrl-C",
-    ),
+    duration_option(WHAT[0].group, "for so long (60s, 5m); without it, until Ctrl-C", kind=ONCE),
     *WHAT,
     RECORDING_OUTPUT,
     QUIET,

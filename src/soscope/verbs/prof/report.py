@@ -7,7 +7,7 @@ from soscope.errors import UsageError
 from soscope.instruments.prof.views import BY_FUNCTION, BY_IMAGE, BY_THREAD, GROUPS
 from soscope.report.output import Form
 from soscope.verbs.main import Invocation
-from soscope.verbs.options import DEBUG, VALUE, Option, Values, Verb
+from soscope.verbs.options import DEBUG, VALUE, Option, Values, Verb, output_option
 from soscope.verbs.prof.reading import BIASES, IMAGE, ProfFile
 from soscope.verbs.shown import FORMAT, HOW, JSON, LIMIT
 
@@ -116,15 +116,7 @@ OPTIONS = [
     LIMIT,
     JSON,
     FORMAT,
-    Option(
-        "-o",
-        "--output",
-        dest="output",
-        kind=VALUE,
-        metavar="OUT",
-        group="where to",
-        help="write to the file OUT",
-    ),
+    output_option("OUT", "write to the file OUT"),
     IMAGE,
     *BIASES,
 ]

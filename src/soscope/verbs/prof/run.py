@@ -17,13 +17,15 @@ from soscope.verbs.options import (
     CommandVerb,
     Option,
     Values,
+    follow_option,
     format_option,
+    json_option,
     parse_count,
     parse_size,
     size_text,
 )
 from soscope.verbs.shown import QUIET as RUN_QUIET
-from soscope.verbs.shown import RECORDING_OUTPUT, WHERE, check_form, follow_option
+from soscope.verbs.shown import RECORDING_OUTPUT, WHERE, check_form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -221,7 +223,7 @@ RUN_OPTIONS = [
     *OPTIONS,
     RECORDING_OUTPUT,
     RUN_QUIET,
-    Option("--json", dest="json", group=WHERE, help="one JSON document, for programs"),
+    json_option(WHERE, "one JSON document, for programs"),
     format_option(WHERE),
 ]
 

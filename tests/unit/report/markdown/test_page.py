@@ -144,7 +144,7 @@ def test_what_is_recorded_of_memory_can_be_looked_at_further() -> None:
     where: dict[str, object] = {"schema": "soscope/mem-where/1", "pid": 7, "trim": 0}
     assert steps({**where, "verdict": "leak"}) == ["soscope mem live -p 7"]
     assert steps({**where, "verdict": "unknown", "trim": 1})[:2] == [
-        "soscope mem where --for 60s -p 7",
+        "soscope mem where --duration 60s -p 7",
         "soscope mem trim -p 7",
     ]
     attached: dict[str, object] = {"schema": "soscope/mem-attach/1", "pid": 7}
