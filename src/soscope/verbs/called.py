@@ -131,7 +131,7 @@ class CalledOptions:
 def parse(arguments: list[str]) -> CalledOptions:
     """Parse the words behind `soscope called`. Raises UsageError, or SystemExit for help."""
     at = arguments.index("--") if "--" in arguments else len(arguments)
-    first = command_at(OPTIONS, arguments)
+    first = command_at(VERB.options, arguments)
     if first < at == len(arguments) and in_path(arguments[first]) != arguments[first]:
         raise UsageError("no command to run", hint=_with_dashes(arguments, first))
     values, images = VERB.read(arguments[:at])

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.report.output import Form
-from soscope.verbs.main import Invocation, note
+from soscope.verbs.main import Invocation, note, say
 from soscope.verbs.options import DEBUG, FORMAT, JSON, VALUE, Option, Values, Verb
 
 USAGE = "soscope check [options] FILE…"
@@ -122,14 +122,14 @@ def run(invocation: Invocation) -> int:
     parts: list[str] = []  # parts of a page, which is made from all of them
     for image, error in images_of(paths, options.arch):
         if image is None:
-            note(error)
+            say(error)
             is_whole = False
             continue
         try:
             checked = check(image, run=options.run, hardening=options.hardening)
             said = document(checked, is_first=is_first) if options.json else text(checked)
         except (OSError, MemoryError) as lack:
-            note(f"{image.path}: {shortfall(lack)}")
+            say(f"{image.path}: {shortfall(lack)}")
             is_whole = False
             continue
         if options.json and is_first:

@@ -205,6 +205,7 @@ def start() -> NoReturn:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run soscope with the given words, or those of the command line. Return the exit status."""
+    _Notes.are_hushed = False
     words = sys.argv[1:] if arguments is None else list(arguments)
     debug = bool(os.environ.get("SOSCOPE_DEBUG"))
     while words[:1] == ["--debug"]:
@@ -234,9 +235,9 @@ def main(arguments: list[str] | None = None) -> int:
             lack = getattr(error, "strerror", None) or os.strerror(errno.ENOMEM)
             complain(SoscopeError(lack.lower()))
             return _status_of(verb, invocation, SoscopeError(lack))
-        note(f"error: this is a bug in soscope: {type(error).__name__}: {error}")
+        say(f"error: this is a bug in soscope: {type(error).__name__}: {error}")
         if not invocation.debug:
-            note("  hint: with SOSCOPE_DEBUG=1 it shows where", prefix="")
+            say("  hint: with SOSCOPE_DEBUG=1 it shows where", prefix="")
         return _status_of(verb, invocation, SoscopeError("bug"))
 
 
@@ -288,9 +289,9 @@ def _former(verb: str, invocation: Invocation) -> UsageError:
     words = invocation.words
     if verb == "run" and "--" not in words:
         from soscope.verbs.options import command_at
-        from soscope.verbs.patch import OPTIONS
+        from soscope.verbs.patch import VERB
 
-        at = command_at(OPTIONS, words)
+        at = command_at(VERB.options, words)
         words = [*words[:at], "--", *words[at:]] if at < len(words) else words
     invocation.wraps = verb in _OF_COMMANDS
     line = f"soscope {FORMER[verb]} {shlex.join(words)}".rstrip()
@@ -340,8 +341,25 @@ def _status_of(verb: str, invocation: Invocation, error: SoscopeError) -> int:
     return error.exit_status if invocation.wraps or error.exit_status != 125 else 1
 
 
+class _Notes:
+    """Whether a verb wants no notes printed."""
+
+    are_hushed = False
+
+
+def hush() -> None:
+    """Print no notes from now on, until `main` begins anew. Errors are still printed."""
+    _Notes.are_hushed = True
+
+
 def note(text: str, *, prefix: str = "soscope: ") -> None:
-    """Print a message of soscope's own in one line on standard error, which may be closed."""
+    """Print a message of soscope's own in one line on standard error, unless notes are hushed."""
+    if not _Notes.are_hushed:
+        say(text, prefix=prefix)
+
+
+def say(text: str, *, prefix: str = "soscope: ") -> None:
+    """Print an error in one line on standard error, which may be closed."""
     from soscope.model.call import printable  # not imported if there are no messages
 
     data = f"{prefix}{printable(text)}\n".encode()
@@ -354,14 +372,14 @@ def note(text: str, *, prefix: str = "soscope: ") -> None:
 def complain(error: SoscopeError, *, in_one_line: bool = False) -> None:
     """Print an error: what failed, on which object, why, then the hint, below or behind it."""
     if in_one_line and error.hint:
-        note(f"error: {error.message}; {' '.join(error.hint.split())}")
+        say(f"error: {error.message}; {' '.join(error.hint.split())}")
         return
-    note(f"error: {error.message}")
+    say(f"error: {error.message}")
     if error.hint:
         first, *rest = error.hint.splitlines()
-        note(f"  hint: {first}", prefix="")
+        say(f"  hint: {first}", prefix="")
         for line in rest:
-            note(f"        {line}", prefix="")
+            say(f"        {line}", prefix="")
 
 
 def _traceback() -> None:
@@ -369,7 +387,7 @@ def _traceback() -> None:
     import traceback
 
     for line in traceback.format_exc().rstrip().splitlines():
-        note(line, prefix="")
+        say(line, prefix="")
 
 
 def _die(name: str) -> int:
@@ -441,7 +459,7 @@ def finish(output: Output) -> bool:
         return True
     if isinstance(output.error, BrokenPipeError):
         raise output.error
-    note(f"cannot write {output.name}: {(output.error.strerror or '').lower()}")
+    say(f"cannot write {output.name}: {(output.error.strerror or '').lower()}")
     return False
 
 

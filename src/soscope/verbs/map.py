@@ -16,7 +16,7 @@ from soscope.model.call import printable
 from soscope.model.filemap import Symbol
 from soscope.report import mapfile as filemap
 from soscope.report.output import STDERR, STDOUT, Form, Output
-from soscope.verbs.main import Invocation, finish, note
+from soscope.verbs.main import Invocation, finish, note, say
 from soscope.verbs.options import (
     DEBUG,
     FLAG,
@@ -394,7 +394,7 @@ def show_files(options: MapOptions) -> int:
         )
         for image, error in images:
             if image is None:
-                note(error)
+                say(error)
                 is_whole = False
                 continue
             try:
@@ -409,7 +409,7 @@ def show_files(options: MapOptions) -> int:
                 if is_shown:
                     text = _text(image, slots, symbols, options, is_first=not shown, is_one=is_one)
             except (OSError, MemoryError) as lack:
-                note(f"{image.path}: {shortfall(lack)}")
+                say(f"{image.path}: {shortfall(lack)}")
                 is_whole = False
                 continue
             is_whole &= not image.partial

@@ -612,6 +612,13 @@ def without_program(words: list[str]) -> tuple[list[str], str]:
 DEBUG = Option("--debug", dest="debug", group="", help="show tracebacks of soscope's own errors")
 
 
+# What every verb takes. Verbs that have more to say or to leave out have options of their own.
+_HUSH = quiet_option("", "no notes on standard error")
+_VERBOSE = Option(
+    "-v", "--verbose", dest="verbose", group="", help="more notes, if this verb has more"
+)
+
+
 # A verb's table of options with its help, and the reading of the words behind the verb.
 #
 # Options may be at any place. If a verb runs a command, they end at the command.
@@ -631,6 +638,7 @@ class Verb:
         "description",
         "epilog",
         "habits",
+        "hushes",
         "least",
         "most",
         "name",
@@ -654,7 +662,12 @@ class Verb:
         habits: bool = False,
     ) -> None:
         self.name = name
-        self.options = options
+        taken = {flag for option in options for flag in option.flags}
+        self.options = [
+            *options,
+            *(each for each in (_HUSH, _VERBOSE) if each.flags[0] not in taken),
+        ]
+        self.hushes = _HUSH in self.options
         self.usage = usage
         self.short = short
         self.description = description
@@ -678,7 +691,16 @@ class Verb:
         scanned = scan(self.options, ordered)
         if scanned is None or not self._takes(len(scanned[1])):
             self._refuse(ordered)
-        settle(scanned[0])
+        return self._settled(scanned)
+
+    def _settled(self, scanned: tuple[Values, list[str]]) -> tuple[Values, list[str]]:
+        """Settle what options mean together, and see to -q if the verb itself does not."""
+        values, _ = scanned
+        settle(values)
+        if self.hushes and values.quiet:
+            from soscope.verbs.main import hush
+
+            hush()
         return scanned
 
     def _takes(self, count: int) -> bool:
@@ -744,5 +766,4 @@ class CommandVerb(Verb):
         scanned = scan(self.options, words)
         if scanned is None:
             self._refuse(words)
-        settle(scanned[0])
-        return scanned
+        return self._settled(scanned)

@@ -183,13 +183,17 @@ class PatchOptions:
 def names_process(arguments: list[str]) -> bool:
     """Return whether words, which may be wrong, are about a process and not a command."""
     words = _ordered(arguments)
-    return names(OPTIONS, words, _PID) or names(OPTIONS, words, _UNDO)
+    return names(VERB.options, words, _PID) or names(VERB.options, words, _UNDO)
 
 
 def _ordered(words: list[str]) -> list[str]:
     """Return the words with all options in front, unless they have a command of its own options."""
-    is_process = names(OPTIONS, words, _PID) or names(OPTIONS, words, _UNDO)
-    return words if names(OPTIONS, words, REPLACE) and not is_process else permuted(OPTIONS, words)
+    is_process = names(VERB.options, words, _PID) or names(VERB.options, words, _UNDO)
+    return (
+        words
+        if names(VERB.options, words, REPLACE) and not is_process
+        else permuted(VERB.options, words)
+    )
 
 
 def parse(arguments: list[str]) -> PatchOptions:

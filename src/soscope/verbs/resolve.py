@@ -7,7 +7,7 @@ import sys
 
 from soscope.errors import UsageError
 from soscope.report.output import Form
-from soscope.verbs.main import Invocation, note
+from soscope.verbs.main import Invocation, say
 from soscope.verbs.options import (
     DEBUG,
     FORMAT,
@@ -245,7 +245,7 @@ def _say(output: Output, answers: list[Answer], options: ResolveOptions) -> None
             output.write("".join(said))
             said.clear()
             for line in complaint(answer):
-                note(line)
+                say(line)
     output.write("".join(said))
 
 

@@ -7,11 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from soscope.verbs.main import main
+from soscope.verbs.main import VERBS as ALL
+from soscope.verbs.main import main, module_name
 from tests.support.processes import attached
 from tests.support.processes.launching import environment, wait_state
 from tests.support.time.patience import limit
@@ -194,3 +196,24 @@ def test_a_hint_repeats_a_command_in_its_own_order(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     assert main(["called", *words]) == 2
     assert capfd.readouterr().err.splitlines()[1].endswith(f": soscope called {line}")
+
+
+def test_quiet_leaves_out_notes_and_no_errors(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for verb in ("check", "map"):
+        for flags in ([], ["-v"], ["-q"], []):
+            assert main([verb, str(tmp_path), *flags]) == 1
+            noted = "no ELF or Mach-O file there" in capfd.readouterr().err
+            assert noted == (flags != ["-q"])
+    for words in (["explain", "/nowhere/at/all", "malloc"], ["check", "/nowhere"], ["map", "/no"]):
+        assert main([*words, "-q"]) == 1
+        assert "no such file" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ALL)
+def test_every_verb_knows_quiet_and_verbose(verb: str) -> None:
+    options = import_module(f"soscope.verbs.{module_name(verb)}").VERB.options
+    flags = [flag for option in options for flag in option.spellings]
+    assert {"-q", "--quiet", "-v", "--verbose", "--debug"} <= set(flags)
+    assert len(flags) == len(set(flags))
