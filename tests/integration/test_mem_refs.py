@@ -270,7 +270,7 @@ print("the end", flush=True)
     with holding(pythons()[0], "-B", "-c", source) as (pid, process):
         assert process.stdout is not None
         process.stdout.readline()
-        with pytest.raises(SoscopeError, match="the end of several names"):
+        with pytest.raises(SoscopeError, match="the end of several paths"):
             refs(pid, Where("same.py", 1, "list"), samples=1)
         report = refs(pid, Where("b/same.py", 1, "list"), samples=9)
         assert report.objects == 2

@@ -81,7 +81,9 @@ def signature_of(prototypes: Prototypes, name: str) -> CtypesSignature:
     """
     known = prototypes.row(name)
     if known is None:
-        raise HookError(f"{name}: no prototype: what it is called with is not known", hint=f"{_C}")
+        raise HookError(
+            f"{name}: no prototype: the types of its arguments are not known", hint=f"{_C}"
+        )
     _, arguments, optionals, tail, result, *_, declaration, _ = known
     if any(argument[0] == "va_list" for argument in arguments):
         raise HookError(f"{name}: a va_list cannot be given to a Python callable", hint=_C)
@@ -104,7 +106,9 @@ def _type(name: str, argument: catalog.ArgumentRow, what: str) -> type:
     if show == catalog.SHOW_LONG_DOUBLE:
         return ctypes.c_longdouble
     if show in (catalog.SHOW_STRUCT, catalog.SHOW_COMPLEX) or place == catalog.PLACE_NONE:
-        raise HookError(f"{name}: {what} is a structure ({text}), which has no way", hint=_C)
+        raise HookError(
+            f"{name}: {what} is a structure ({text}), which soscope cannot pass", hint=_C
+        )
     if show == catalog.SHOW_POINTER or text.endswith("*"):
         return ctypes.c_void_p
     if show == catalog.SHOW_FLOAT:

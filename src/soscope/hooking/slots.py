@@ -274,7 +274,7 @@ class Picture:
         hint = f"did you mean {' or '.join(names)}?" if names else None
         if self.images.is_static:
             hint = "a static program has no slots"
-        raise HookError(f"{symbol}: no slot of {_named(images)} is for it", hint=hint)
+        raise HookError(f"{symbol}: {_named(images)} has no slot for it", hint=hint)
 
     def definition(self, binding: Binding) -> int:
         """Return the address of the function that a slot's calls reach, 0 if it is undefined."""

@@ -158,7 +158,7 @@ def machine() -> SharedCode:
     global _machine  # noqa: PLW0603  one for the process
     if _machine is None:
         if struct.calcsize("P") != 8 or sys.platform != "linux" or os.uname().machine != code.UNAME:
-            raise HookError("soscope hooks on Linux on x86-64 alone")
+            raise HookError("soscope.hook works only on Linux on x86-64")
         try:
             _machine = SharedCode()
         except (AttributeError, OSError) as error:  # for example in a static interpreter

@@ -136,7 +136,7 @@ def _apply(operator: str, a: int, b: int) -> int:
         raise NotConstantError(f"nothing is shifted by {b}")
     if operator in ("/", "%"):
         if not b:
-            raise NotConstantError("nothing is divided by 0")
+            raise NotConstantError("division by 0")
         quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)  # C rounds towards 0
         return quotient if operator == "/" else a - b * quotient
     operators: dict[str, Callable[[], int]] = {

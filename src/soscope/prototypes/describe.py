@@ -625,7 +625,7 @@ class Description:
         """Return the number of the argument that has the number of elements at `argument`."""
         if words == ["result"]:
             if self.function.result.kind != INT or argument.writes is None or argument.is_in_out:
-                raise self._fail(f"ELEMENTS(result) of '{argument.name}', which is not OUT alone")
+                raise self._fail(f"ELEMENTS(result) of '{argument.name}', which is not only OUT")
             return ~catalog.BY_RESULT
         number = self.number_of(" ".join(words))
         if self.arguments[number].place != catalog.PLACE_INT:

@@ -180,7 +180,7 @@ def read_failures(text: str, file: str) -> dict[str, Listed]:
             raise FormatError(f"{file}:{number}: it is not NAME… [= VALUE]: ERROR…", field="line")
         for name in names.split():
             if name in listed:
-                raise FormatError(f"{file}:{number}: '{name}' is there twice", field=name)
+                raise FormatError(f"{file}:{number}: '{name}' is defined twice", field=name)
             listed[name] = value, tuple(errors.split())
     return listed
 

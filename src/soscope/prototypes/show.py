@@ -46,7 +46,7 @@ class ConstantSets:
                 kind, name = words
                 mask = 0
                 if name in self.enums or name in self.flags:
-                    raise FormatError(f"{where}: set '{name}' is there twice", field=name)
+                    raise FormatError(f"{where}: set '{name}' is defined twice", field=name)
                 if kind == "enum":
                     self.enums[name] = {}
                     self._choose(name, where)

@@ -92,7 +92,7 @@ def read_groups(
         if not line[0].isspace():
             group = words.pop(0)
             if group in groups:
-                raise FormatError(f"{file}:{number}: '{group}' is there twice", field=group)
+                raise FormatError(f"{file}:{number}: '{group}' is defined twice", field=group)
             members = groups[group] = []
         for word in words:
             _add(members, word, names, also)
@@ -162,7 +162,7 @@ class Special:
     def _add(self, word: str, flag: int, where: str) -> None:
         if _WILD.isdisjoint(word):
             if word in self.names:
-                raise FormatError(f"{where}: '{word}' is there twice", field=word)
+                raise FormatError(f"{where}: '{word}' is defined twice", field=word)
             self.names[word] = flag
         elif flag & layout.FN_TWICE:
             raise FormatError(f"{where}: a pattern cannot return twice", field=word)

@@ -45,7 +45,7 @@ def how_shown(
     """Return the format for a value of the type `of`. Raises FormatError."""
     if "ENUM" in words:
         if len(words["ENUM"]) > 1:
-            raise FormatError("ENUM by another argument is for arguments alone")
+            raise FormatError("ENUM by another argument is only for arguments")
         return catalog.SHOW_ENUM, of.size, of.signed, set_named(words["ENUM"][0], sets.enums)
     if "SIGNALS" in words:
         return catalog.SHOW_SIGNALS, 8, False, "signal"

@@ -212,7 +212,7 @@ def test_a_name_is_declared_once(tmp_path: Path) -> None:
     [
         ("A=1", "is not NAME=VALUE in a set"),
         ("enum a\n A", "sets:2: 'A' is not NAME=VALUE"),
-        ("enum a\nenum a", "is there twice"),
+        ("enum a\nenum a", "is defined twice"),
         ("enum a\n A=1\nenum b\n A=2", "'A' has two values"),
         ("enum a\n A=x", "'x' is not a number"),
     ],
@@ -241,7 +241,7 @@ def test_a_field_is_shown_once() -> None:
     ("text", "what"),
     [
         ("perhaps f", "'perhaps' is no treatment"),
-        ("never f\ntwice f", "special:2: 'f' is there twice"),
+        ("never f\ntwice f", "special:2: 'f' is defined twice"),
         ("twice f*", "a pattern cannot return twice"),
         ("brief f*", "a pattern cannot be brief"),
     ],

@@ -30,7 +30,7 @@ def test_a_set_has_names_patterns_and_what_was_not_taken_out() -> None:
 
 
 def test_a_set_that_is_there_twice_is_a_mistake() -> None:
-    with pytest.raises(FormatError, match=r"groups\.txt:2: 'a' is there twice"):
+    with pytest.raises(FormatError, match=r"groups\.txt:2: 'a' is defined twice"):
         table.read_groups("a open\na close\n", "groups.txt", NAMES, also)
 
 

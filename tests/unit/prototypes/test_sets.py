@@ -83,7 +83,7 @@ def test_the_result_says_how_many_have_been_written() -> None:
     assert texts(of, at_entry(8), 32, at_exit(9, data=events)) == [f"[{shown}, ...]"]
     assert texts(of, at_entry(8), 32, at_exit(-1, data=events)) == ["0x8"]
     for wrong in ("int *to IN ELEMENTS(result)", "int *to IN OUT(always) ELEMENTS(result)"):
-        with pytest.raises(FormatError, match="not OUT alone"):
+        with pytest.raises(FormatError, match="not only OUT"):
             describe(f"int f({wrong});")
 
 

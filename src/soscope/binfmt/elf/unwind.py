@@ -499,7 +499,7 @@ class _RowMachine:
             self._kept.append((row.register, row.offset, row.expression, dict(row.rules)))
         elif code == 0x0B:  # restore_state
             if not self._kept:
-                raise cursor.broken("it restores what it has not kept")
+                raise cursor.broken("restore_state without remember_state")
             row.register, row.offset, row.expression, row.rules = self._kept.pop()
         elif code in (0x0C, 0x12):  # def_cfa, def_cfa_sf
             row.register = cursor.leb()
@@ -601,7 +601,7 @@ def evaluate(code: bytes, stack: list[int], register: Register, read: Word) -> i
 
     def known(value: int | None) -> int:
         if value is None:
-            raise FormatError("an expression of what is not known")
+            raise FormatError("an expression that needs an unknown value")
         return value
 
     def number(size: int, *, signed: bool = False) -> int:
@@ -648,7 +648,7 @@ def evaluate(code: bytes, stack: list[int], register: Register, read: Word) -> i
             raise FormatError("an expression without end")
         return stack[-1] & _WORD
     except IndexError:
-        raise FormatError("an expression that takes more than it has") from None
+        raise FormatError("an expression that pops from an empty stack") from None
 
 
 _WORD = (1 << 64) - 1

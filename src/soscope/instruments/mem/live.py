@@ -139,7 +139,7 @@ def place_of(block: ControlBlock) -> ObjectsPlace:
     """Return the data of a visited process's agent. Raises Refused if there are none."""
     places = ObjectsPlace.all(block)
     if not places:
-        raise Refused("its agent has no place for what it knows")
+        raise Refused("its agent has no data about objects")
     return places[0]
 
 

@@ -385,7 +385,7 @@ class _Added(_Source):
     def amounts(self, native: str, older_ns: int) -> list[Amount]:
         """Return amounts of each thread and stack. Raises RecordingError."""
         if "counted" in self._head and (native != ALIVE or older_ns):
-            raise RecordingError("a recording with --mode count says only what is alive")
+            raise RecordingError("a recording with --mode count has only sums of what is alive")
         first = _COLUMN[native]
         if native == ALIVE and older_ns:
             if self._head["older_ns"] != older_ns:

@@ -100,7 +100,7 @@ def look_at_ruby(
     lost = tally.lost + rows_lost
     notes = notes_of_room(lost, without_line)
     if moved and chances is None:  # in samples, objects that were never counted move, too
-        notes.append(f"compaction has moved {moved:,} objects to where nobody knows")
+        notes.append(f"compaction has moved {moved:,} objects to unknown addresses")
     if names.unknown:
         notes.append(f"{names.unknown:,} objects are told by kind, not by class")
     return Survivors(

@@ -86,7 +86,8 @@ def _read(images: Images, image: LoadedImage, runtime: int) -> Interpreter:
     if layout.version >= (3, 13):
         layout = PythonLayout.from_debug_offsets(space.read(runtime, DEBUG_SIZE))
         if layout.version != version[:2]:
-            raise SoscopeError(f"{what}: it says of itself that it is {layout.version}")
+            found = ".".join(map(str, layout.version))
+            raise SoscopeError(f"{what}: its debug offsets are of version {found}")
     return Interpreter(image, version, runtime, not image.is_main, layout)
 
 

@@ -54,7 +54,7 @@ def refs(pid: int, where: Where, *, samples: int) -> RefsReport:
         if place.state != layout.OBJECTS_COUNTING:
             raise SoscopeError(
                 f"process {pid} does not count its objects: none of them has a line",
-                hint=f"soscope mem attach -p {pid}: those that it makes from then on have one",
+                hint=f"soscope mem attach -p {pid}: objects that are made from then on have a line",
             )
         memory = ProcessMemory(pid)
         try:
@@ -214,7 +214,7 @@ def _origins_at(where: Where, origins: Origins, table: SideTable) -> tuple[str, 
         return where.file, others
     if len(files) > 1:
         raise SoscopeError(
-            f"{where.file} is the end of several names: {', '.join(sorted(files))}",
+            f"{where.file} is the end of several paths: {', '.join(sorted(files))}",
             hint="name more of the path",
         )
     if not files:
