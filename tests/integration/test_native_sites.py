@@ -328,7 +328,7 @@ def test_who_executes_another_program_is_let_go_of(tmp_path: Path) -> None:
     ("options", "flags", "why"),
     [
         (SITES, ["-static"], "statically linked: there are no slots"),
-        ((*SITES, "-k"), [], "-k: not with --engine sites, which puts no agent in"),
+        ((*SITES, "-k"), [], "-k: not with --engine sites, which uses no agent"),
         ((*SITES, "--on", "puts"), [], "--on, --off or --toggle: not with --engine sites"),
         (("--engine", "poison"), [], "--engine poison: not with -p"),
     ],

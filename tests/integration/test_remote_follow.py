@@ -482,7 +482,7 @@ def test_a_stub_that_tells_too_little(word: str) -> None:
             done = soscope("trace", "-f", "--remote", address)
         out, _ = stub.process.communicate(timeout=limit())
     assert done.returncode == 125
-    said = f"-f: the stub does not offer {word}: it does not say enough of children"
+    said = f"-f: the stub does not offer {word}: children cannot be followed"
     assert said in done.stderr
     assert counted(out).total() == 13
 

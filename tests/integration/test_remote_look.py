@@ -158,7 +158,7 @@ def test_addresses(address: str, status: int, why: str) -> None:
 def test_another_program(asleep: int, tmp_path: Path) -> None:
     foreign = program(tmp_path, "ppc")
     for path, why in (
-        ("/bin/cat", "the stub's program is another one than /bin/cat"),
+        ("/bin/cat", "the stub's program is not /bin/cat"),
         (foreign, "is big-endian, and the stub's program is little-endian"),
         (tmp_path / "none", "no such file"),
     ):

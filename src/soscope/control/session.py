@@ -112,7 +112,9 @@ class Beginning(SessionEvents):
 
         engine = self.settings.engine
         if engine in (POISON, SLOT):
-            raise UsageError(f"--engine {engine}: not with -p: who runs already must outlive us")
+            raise UsageError(
+                f"--engine {engine}: not with -p: a process that runs already must outlive soscope"
+            )
         if not self.settings.follow:
             from soscope.control.watched import watch
 

@@ -101,7 +101,7 @@ def _here(path: str, root: Root) -> str:
         if os.path.isfile(candidate):
             return candidate
     raise RemoteError(
-        f"{path}, which the stub's program was mapped from, is not here",
+        f"{path}, the file of the stub's program, is not on this machine",
         hint="--sysroot DIR: where the system of the program lies",
     )
 

@@ -298,8 +298,7 @@ class GdbserverTarget:
         family = self.family
         if family is not None and family.exit is None and not family.is_left:
             raise RemoteError(
-                "the stub is gone, and its program has not ended: nothing is known of that one's"
-                " end",
+                "the stub is gone, and its program had not ended: its end is not known",
                 slug="remote-gone",
             )
 
@@ -480,8 +479,8 @@ def _choice(
         )
     if settings.engine not in (None, AUTO, SITES):
         raise UsageError(
-            f"--engine {settings.engine}: not for a program that runs already, as it would not"
-            " outlive us"
+            f"--engine {settings.engine}: not for a program that runs already, as the program would"
+            " not survive the end of soscope"
         )
     if not stub.can.has("QNonStop") and len(stub.threads()) > 1:
         raise RemoteError(
@@ -500,7 +499,7 @@ def _check_follow(settings: SessionSettings, stub: RemoteStub) -> None:
     missing = [word for word in _TO_FOLLOW if not stub.can.has(word)]
     if missing:
         raise RemoteError(
-            f"-f: the stub does not offer {', '.join(missing)}: it does not say enough of children"
+            f"-f: the stub does not offer {', '.join(missing)}: children cannot be followed"
         )
     if settings.check:
         raise UsageError("-f: not with --check, which compares the calls of one process")

@@ -421,7 +421,7 @@ def hooks_of(settings: SessionSettings, instruments: Sequence[Instrument]) -> Ho
     """Return the hooks to be seen. Raises UsageError for features that need an agent."""
     what = lacking(settings, instruments)
     if what:
-        raise UsageError(f"{what}: not with --engine sites, which puts no agent in")
+        raise UsageError(f"{what}: not with --engine sites, which uses no agent")
     return next(each.hooks for each in instruments if each.hooks is not None)
 
 

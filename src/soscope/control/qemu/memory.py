@@ -108,7 +108,7 @@ def compare(elf: ElfImage, path: str, segments: list[Segment], bits: int, order:
     if coding.bits != bits:
         raise RemoteError(f"{path} has {coding.bits} bits, and the stub's program has {bits}")
     if _shape(elf.segments) != _shape(segments):
-        raise RemoteError(f"the stub's program is another one than {path}")
+        raise RemoteError(f"the stub's program is not {path}")
 
 
 def _descriptors(path: str) -> Iterator[int]:
@@ -362,7 +362,7 @@ def _vector(data: bytes) -> tuple[dict[int, int], int, str]:
             continue  # other bits or byte order
         if vector.get(maps.AT_PAGESZ) in _PAGE_SIZES:
             return vector, bits, order
-    raise RemoteError("what the stub says of its program is no auxiliary vector")
+    raise RemoteError("the stub does not return a valid auxiliary vector")
 
 
 # A program that a stub holds, with the interface of a process (`soscope resolve --remote`).

@@ -75,7 +75,7 @@ class ForeignProgram(TracedProgram):
         path = self.root.host(interpreter)
         if not os.path.exists(path):
             raise LaunchError(
-                f"{self.sysroot} has no {interpreter}, which {self.path} asks for",
+                f"{self.sysroot} has no {interpreter}, which {self.path} needs",
                 hint="--sysroot DIR: where the system of its machine lies",
                 slug="sysroot",
             )
@@ -193,7 +193,7 @@ def _sysroot(
     if interpreter is None:
         return "/"
     raise LaunchError(
-        f"'{name}' is a program for {arch.name}, and nothing says where its libraries are",
+        f"'{name}' is a program for {arch.name}, and the place of its libraries is not known",
         hint=f"soscope trace --sysroot DIR -- {name}",
         slug="sysroot",
     )

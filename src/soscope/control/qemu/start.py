@@ -304,7 +304,7 @@ class RemoteTarget(Target):
                 engine.executed()
             elif not engine.has_ended:
                 raise RemoteError(
-                    "the emulator has died, not its program: nothing is known of that one's end",
+                    "the emulator died before its program: how the program ended is not known",
                     slug="remote-gone",
                 )
         return ended

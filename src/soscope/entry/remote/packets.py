@@ -519,7 +519,7 @@ def parse(packet: bytes) -> RemoteStop:
             value, _, rest = text[1:].partition(";")
             number = int(value, 16)
     except ValueError:
-        raise RemoteError(f"the stub said '{text[:40]}' where a stop was due") from None
+        raise RemoteError(f"the stub said '{text[:40]}' in place of a stop reply") from None
     facts = {
         name: value for name, _, value in (each.partition(":") for each in rest.split(";") if each)
     }

@@ -45,7 +45,7 @@ def emulator_of(arch: Arch, given: str | None) -> str:
         path = shutil.which(f"{name}-static")
     if not path:
         raise LaunchError(
-            f"{wanted} is not here, which runs programs of {arch.name}",
+            f"{wanted}, which runs programs of {arch.name}, is not installed",
             hint="Debian's package is called qemu-user; --qemu PATH names another one",
             slug="no-qemu",
         )

@@ -309,7 +309,7 @@ def _walk(images: Images, namespace: int, head: int, segments: list[Segment]) ->
         before, addr = addr, following
     if addr and len(listed) == _MAX_IMAGES:
         raise SoscopeError(
-            f"process {space.pid}: its loader's list of libraries is damaged: it goes on behind"
+            f"process {space.pid}: its loader's list of libraries is damaged: it has more than"
             f" {_MAX_IMAGES:,} of them"
         )
     if listed:  # a closed namespace keeps its number
