@@ -241,7 +241,7 @@ def test_words_that_mean_nothing_here(tmp_path: Path) -> None:
     profile.write_bytes(gmonmade.header(1) + b"\1")
     for words, said in (
         (["-c", "--image", "/bin/true"], "--summary: "),
-        ([], "does not say which program it is of"),
+        ([], "does not name its program"),
         (["--image", "/bin/true", "--load-bias", "far"], "'far' is not an address"),
     ):
         done = soscope("report", profile, *words)

@@ -219,8 +219,7 @@ def test_libraries_that_it_is_not_of(folder: Path, tmp_path: Path) -> None:
     done = soscope("prof", "report", lost)
     assert done.returncode == 1
     assert done.stderr == (
-        f"soscope: error: {lost}: which library it is of is not known\n"
-        "  hint: name it: --image LIB\n"
+        f"soscope: error: {lost}: its library is not known\n  hint: name it: --image LIB\n"
     )
     other = elffiles.built(
         tmp_path,

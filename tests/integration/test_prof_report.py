@@ -108,7 +108,7 @@ def test_it_is_drawn(recording: Path, tmp_path: Path, name: str) -> None:
     [
         (("--callers", "f00000"), 1, "no function of the profile is called 'f00000'"),
         (("--tree", "--callers", "f0"), 2, "--callers"),
-        (("--by", "image", "--tree"), 2, "--by image adds rows up, and a tree has ways"),
+        (("--by", "image", "--tree"), 2, "--by image adds rows up, and a tree has call paths"),
         (("--percent-limit", "7"), 2, "--percent-limit is about trees"),
         (("--tree", "--percent-limit", "101"), 2, "'101' is not a percentage"),
         (("--load-bias", "0x1000"), 2, "are for profiles of gprof and LD_PROFILE"),

@@ -72,8 +72,8 @@ def test_each_process_has_its_objects(tmp_path: Path) -> None:
     [
         (["-ff"], "-o FILE is missing"),
         (["-ff", "-o", "-"], "-o FILE is missing"),
-        (["-ff", "-c", "-o", "x"], "a table is that of all processes"),
-        (["-ff", "--count-only", "-o", "x"], "a table is that of all processes"),
+        (["-ff", "-c", "-o", "x"], "a table covers all processes"),
+        (["-ff", "--count-only", "-o", "x"], "a table covers all processes"),
         (["-ff", "-o", "/proc/none/x"], "cannot write '/proc/none/x.PID'"),
     ],
 )

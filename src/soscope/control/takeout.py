@@ -231,7 +231,7 @@ def take_out_here(visit: Visit, agent: Resident) -> Taken:
 
 def _why_all_stays(agent: Resident) -> str:
     if agent.has_patches:
-        return "functions stand in the place of others"
+        return "functions replace other functions"
     if agent.is_hooked:
         return "calls may still return through it"
     return ""

@@ -49,7 +49,7 @@ def _reason(pid: int) -> tuple[str, str]:
     scope = _yama()
     if scope == 1 and user != 0:
         return (
-            "Yama allows this to its ancestors alone (kernel.yama.ptrace_scope is 1)",
+            "Yama allows this only to its ancestors (kernel.yama.ptrace_scope is 1)",
             "sysctl kernel.yama.ptrace_scope=0, or run soscope as root",
         )
     if scope >= 2:

@@ -250,7 +250,7 @@ class Output(Destination):
                 # The descriptor is non-blocking: our own, or the target has made the shared
                 # terminal or pipe so.
                 if not self._wait():
-                    self.error = OSError(errno.EINTR, "nobody read it until a signal came")
+                    self.error = OSError(errno.EINTR, "it was not read before a signal came")
                     self.lost += data.count(b"\n", written)
                     return
             except OSError as error:

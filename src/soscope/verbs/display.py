@@ -185,7 +185,7 @@ def table_from(values: Values) -> TableSettings:
     for name in (*columns, sort):
         if name in _LACKS.get(by, ()):
             raise UsageError(
-                f"--by {by}: a row is of calls with several of the column {name}",
+                f"--by {by}: a row sums up calls with several values of the column {name}",
                 hint="without --by, -U caller,callee,name has a row for each of them",
             )
     if by == names.BY_IMAGE:  # the name of a row is the image
@@ -255,19 +255,19 @@ def check_views(values: Values) -> None:
         return
     if getattr(values, "count_only", False):
         raise UsageError(
-            "--tree and --count-only: counters do not know what a call is inside of",
-            hint="--tree -c for sums by way",
+            "--tree and --count-only: counters do not record which call made a call",
+            hint="--tree -c for sums by call path",
         )
     is_summed = values.summary
     if values.json.is_markdown and not is_summed:
         raise UsageError(
             "--tree and --format md: a page has sums, and not each call",
-            hint="--tree for the calls, --tree -c --format md for sums by way",
+            hint="--tree for the calls, --tree -c --format md for sums by call path",
         )
     if values.json and not is_summed:
         raise UsageError(
-            "--tree and --json: an object of JSON Lines says its depth as it is",
-            hint="--json for the calls, --tree -c --json for sums by way",
+            "--tree and --json: each object of JSON Lines has its depth already",
+            hint="--json for the calls, --tree -c --json for sums by call path",
         )
     if is_summed:
         _check_table(values, "rows of --tree -c are ways, the longest time first")
@@ -476,7 +476,7 @@ def stacks_from(values: Values) -> int:
     if has_stacks and values.json.is_markdown:
         raise UsageError(
             "-k shows the stack of each call, and a page of --format md has none",
-            hint="--json has it as stack",
+            hint="--json prints it as the member stack",
         )
     if depth is None:
         return MOST_FRAMES if has_stacks else 0

@@ -24,7 +24,7 @@ def parse_level(text: str) -> int:
     """Return how many levels of calls are wanted, at least one. Raises UsageError."""
     levels = parse_count(text)
     if not levels:
-        raise UsageError("'0' levels show nothing", hint="1: the outermost calls alone")
+        raise UsageError("'0' levels show nothing", hint="1 shows only the outermost calls")
     return levels
 
 

@@ -608,7 +608,7 @@ def _check_filters(values: Values, mode: str, *, prints: bool) -> None:
         option = graph_option(values) or ("--count-only" if values.count_only else "-c")
         view = option if is_graph(values) else "-c"
         raise UsageError(
-            f"{shown}: {option} adds up in the program, where no call is looked at by itself",
+            f"{shown}: {option} adds up in the program, where single calls cannot be examined",
             hint=f"trace --record FILE, then: soscope report {view} {shown} ... FILE",
         )
     choice = choice_from(values)
@@ -649,7 +649,7 @@ def _check_separate(output: str | None, *, tables: bool) -> None:
     """Refuse -ff if there is nothing to write for each process, or no file."""
     if tables:
         raise UsageError(
-            "-ff is for calls, and a table is that of all processes", hint="-f follows children"
+            "-ff is for calls, and a table covers all processes", hint="-f follows children"
         )
     if output is None or output == "-":
         raise UsageError(

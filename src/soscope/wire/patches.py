@@ -288,7 +288,7 @@ def _place(items: list[Patch | None] | list[PatchLibrary | None], item: object, 
             places[index] = item
             return index
     if len(places) == most:
-        raise ValueError(f"{most} are in place already, and no more can be")
+        raise ValueError(f"the table of patches is full: {most} entries")
     places.append(item)
     return len(places) - 1
 

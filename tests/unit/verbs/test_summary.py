@@ -38,7 +38,7 @@ def test_the_name_of_an_image_is_that_of_its_row() -> None:
     ["--by image -U caller,calls", "--by symbol --sort caller", "--by caller -U callee,name"],
 )
 def test_a_column_that_rows_do_not_have_is_refused(words: str) -> None:
-    with pytest.raises(UsageError, match=f"{words.partition(' -')[0]}: a row is of calls with"):
+    with pytest.raises(UsageError, match=f"{words.partition(' -')[0]}: a row sums up calls with"):
         trace.parse(["-c", *words.split(), "prog"])
 
 

@@ -51,7 +51,7 @@ def test_a_page_of_calls_has_so_many_rows() -> None:
     ("words", "said"),
     [
         ("--tree --count-only prog", "--count-only"),
-        ("--tree --json prog", "says its depth"),
+        ("--tree --json prog", "has its depth already"),
         ("--tree --format md prog", "a page has sums"),
         ("--tree -c --by caller prog", "rows of --tree -c are ways"),
         ("--graph -c prog", "not allowed with"),

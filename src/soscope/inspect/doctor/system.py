@@ -452,9 +452,9 @@ _INTERESTING = {19: "CAP_SYS_PTRACE", 21: "CAP_SYS_ADMIN", 40: "CAP_CHECKPOINT_R
 _YAMA = "/proc/sys/kernel/yama/ptrace_scope"
 _YAMA_SAYS = {
     0: "any process of yours",
-    1: "your own children alone; processes that run already are refused",
+    1: "only your own children; processes that run already are refused",
     2: "administrators alone",
-    3: "nobody, until the next start of the system",
+    3: "no process, until the next start of the system",
 }
 YAMA_REPAIR = "sudo sysctl kernel.yama.ptrace_scope=0"
 CONTAINER_REPAIR = "start the container with --cap-add=SYS_PTRACE"

@@ -712,7 +712,7 @@ def _why_not(library: Instrumentation, mode: str) -> str | None:
     if library.kind is None:
         return "it is not instrumented"
     if library.kind == PATCHABLE and library.mapped.kind.startswith("static"):
-        return "it is static: nobody loads an agent there"
+        return "it is static: its loader cannot load an agent"
     if library.kind == PATCHABLE and _is_hookable(library) and not library.rooms:
         return "no function has room for a call at its entry"
     if library.kind != PATCHABLE and not library.has_slot:
@@ -720,7 +720,7 @@ def _why_not(library: Instrumentation, mode: str) -> str | None:
     if not _is_hookable(library):
         return _foreign(library)
     if library.only_bare and mode not in (MODE_QUIET, MODE_COUNT):
-        return "its hook is called at entries alone, and told nothing"
+        return "its hook is called only at entries, and gets no addresses"
     return None
 
 
@@ -729,7 +729,7 @@ def _no_boundary(library: Instrumentation) -> str | None:
     if not _is_hookable(library):
         return _foreign(library)
     if mapped.kind.startswith("static"):
-        return "it is static: its calls go through no slot, and nobody else calls it"
+        return "it is static: its calls go through no slot, and no other image calls it"
     if not mapped.slots and not any(
         symbol.defined_here and symbol.type in ("function", "ifunc") for symbol in mapped.symbols
     ):

@@ -107,7 +107,7 @@ class MemLeaksOptions(ShowOptions):
         self.older: int = values.older or (0 if self.pid is None else _OLDER)
         self.duration: int = values.duration or self.older + max(self.older // 2, _SECOND)
         if self.duration <= self.older:
-            raise UsageError("--duration is to be longer than --older: nothing grows so old in it")
+            raise UsageError("--duration must be longer than --older: no block reaches that age")
 
 
 def parse(arguments: list[str]) -> MemLeaksOptions:

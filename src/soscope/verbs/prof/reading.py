@@ -127,9 +127,7 @@ def read_foreign(
         if image is None:
             if not is_foreign(path):
                 raise SoscopeError(f"{path}: not a file of gprof's or LD_PROFILE's")
-            raise UsageError(
-                f"{path} does not say which program it is of", hint="name it: --image PROGRAM"
-            )
+            raise UsageError(f"{path} does not name its program", hint="name it: --image PROGRAM")
         functions = _functions(image)
         gmon = read_gmon(source, _bits(functions))
     except OSError as error:
@@ -145,9 +143,7 @@ def _library(path: str) -> str:
 
     library = library_of(path)
     if library is None:
-        raise SoscopeError(
-            f"{path}: which library it is of is not known", hint="name it: --image LIB"
-        )
+        raise SoscopeError(f"{path}: its library is not known", hint="name it: --image LIB")
     return library
 
 

@@ -180,7 +180,7 @@ def parse(arguments: list[str]) -> ProfReportOptions:
     if options.is_tree and (
         options.by == BY_IMAGE or (options.by == BY_THREAD and not options.tree)
     ):
-        raise UsageError(f"--by {options.by} adds rows up, and a tree has ways")
+        raise UsageError(f"--by {options.by} adds rows up, and a tree has call paths")
     if options.percent is not None and not options.is_tree:
         raise UsageError("--percent-limit is about trees", hint="--limit N shows N rows")
     return options
