@@ -271,5 +271,5 @@ def test_no_hook_is_told_of_what_nobody_defines() -> None:
         words = [sys.executable, "-m", "soscope", "trace", "--count-only", "--json", "-p", str(pid)]
         done = run([*words, "-v", "--duration", "50ms", "-e", "nowhere,puts"])
     assert (way["slot"]["value"], way["definition"]) == ("0x0", None)
-    assert way["hook"] == ["none: nobody defines it, so there is nothing to call"]
+    assert way["hook"] == ["none: no image defines it, so there is nothing to call"]
     assert "through 1 slot of weakly" in done.stderr  # that of puts

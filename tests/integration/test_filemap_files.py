@@ -71,9 +71,7 @@ def test_a_file_of_debugging_information_says_that_it_has_no_slots(tmp_path: Pat
     debug = _map((tmp_path / "program.debug").read_bytes(), "program.debug")
     assert debug.slots == ()
     assert debug.stubs_without_slot == ()
-    assert debug.partial == [
-        "its code is in another file: this one has debugging information alone"
-    ]
+    assert debug.partial == ["its code is in another file: this one has only debugging information"]
     assert _map(path.read_bytes(), "program").partial == []
 
 

@@ -102,7 +102,7 @@ def test_where_the_kernel_forbids_it(forbidden: list[str]) -> None:
         assert any(line.split()[-1] == "often_called" for line in lines)
         return
     assert lines[1].startswith("samples of its own code are missing: ")
-    assert "threads are traced by somebody else, or may not be traced" in lines[1]
+    assert "threads are traced by another process, or may not be traced" in lines[1]
     assert "CAP_SYS_PTRACE" in lines[1]
     assert any(line.split()[-1] == "pthread_join" for line in lines)
 

@@ -36,7 +36,7 @@ _KNOWN = {
     " and a static program has none; each was run",
     "partial: e_machine N is not known: no slots, no stubs": "processors that nothing is known of,"
     " and the files of Guile's compiler, which have none",
-    "partial: its code is in another file: this one has debugging information alone": (
+    "partial: its code is in another file: this one has only debugging information": (
         "what .debug files have no bytes of, readelf does not print either"
     ),
 }

@@ -298,7 +298,7 @@ def _in_order(hooking: list[tuple[str, Hooks]]) -> list[Hooks]:
     controls, and one that closes it behind them.
     """
     if len(hooking) > layout.PLANS:
-        raise UsageError(f"{len(hooking)} instruments hook calls; {layout.PLANS} can")
+        raise UsageError(f"{len(hooking)} instruments hook calls; at most {layout.PLANS} can")
     seen: dict[object, str] = {}
     for name, hooks in hooking:
         what = "counts" if hooks.needs_counts else hooks.kind

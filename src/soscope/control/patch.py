@@ -144,7 +144,7 @@ def _close_of(visit: Visit, agent: Resident, closing: Closing) -> None:
         table.libraries[index] = None
         agent.write_patches(table)
         if what == _IN_USE:
-            closing.left[path] = "the process itself has it open, or it is one that is never closed"
+            closing.left[path] = "the process itself has it open, or its loader never closes it"
         elif not is_shared:
             closing.closed.append(path)
 
@@ -581,9 +581,7 @@ def take_out(visit: Visit, agent: Resident, symbols: list[str]) -> Undone:
         undone.restored += len(slots[index]) - len(changed)
         if changed and each is not None:
             paths = map(os.path.normpath, table.keep(each.library))
-            undone.kept |= dict.fromkeys(
-                paths, "somebody else has taken over a slot that led there"
-            )
+            undone.kept |= dict.fromkeys(paths, "another tool has changed a slot that led there")
         table.patches[index] = None
     agent.write_patches(table)
     return undone

@@ -223,7 +223,7 @@ def take_out_here(visit: Visit, agent: Resident) -> Taken:
     if returns:
         _let_calls_return(visit, agent, taken, session)
     if taken.left:
-        taken.stays = "somebody else has changed what led there"
+        taken.stays = "another tool has changed slots or code that led there"
     elif not agent.is_held:  # a held one is freed after `let_go`
         taken.stays = _why_all_stays(agent) or give_back(visit, agent, session)
     return taken

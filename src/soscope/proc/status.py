@@ -150,7 +150,7 @@ NOT_FOLLOWED = "not followed"
 LET_GO = "let go of"
 ENDED = "ended while it was loaded"
 DAMAGED_LIST = "its list of libraries has no end"
-MEDDLED = "somebody else has changed its shared memory"
+MEDDLED = "another process has changed its shared memory"
 NO_PTRACE = "no ptrace"  # followed by ": " and the system's reason
 
 _SAID = {

@@ -413,7 +413,7 @@ def _once_written(description: Description, argument: DescribedArgument) -> int:
         else:
             raise _fail(description, f"FOLLOW of '{argument.name}', by what OUT(...) says of it")
     if argument.leads != catalog.POINTS_TO_STRING or argument.length or argument.is_in_out:
-        raise _fail(description, f"FOLLOW of '{argument.name}', which is no string alone")
+        raise _fail(description, f"FOLLOW of '{argument.name}', which is not only a string")
     return flags
 
 

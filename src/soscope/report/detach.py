@@ -81,7 +81,7 @@ def text(removed: Removed) -> str:
             lines += f"; {plural(taken.returns, 'call')} that had not returned let go"
         lines += "\n"
         for addr, value in taken.left:
-            lines += f"  {addr:#x} left alone: somebody else has made it {value:#x}\n"
+            lines += f"  {addr:#x} left unchanged: another tool has set it to {value:#x}\n"
         if taken.kept:
             lines += (
                 f"  {plural(taken.kept, 'slot')} of unwinders left: "

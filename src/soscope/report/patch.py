@@ -46,7 +46,7 @@ def text(patched: Patched) -> str:
     if patched.restored:
         lines.append(f"{plural(patched.restored, 'word')} restored")
     lines += [
-        f"{addr:#x} left alone: somebody else has made it {value:#x}"
+        f"{addr:#x} left unchanged: another tool has set it to {value:#x}"
         for addr, value in patched.left
     ]
     lines += library_lines(patched.closed, patched.left_loaded)

@@ -296,7 +296,7 @@ def _share_of_calls(profile: Profile, own: int) -> tuple[list[str], bool]:
     ran = 0 if profile.cost is None else profile.cost.ran_ns
     if calls <= ran:
         line = marked(_share_line(calls, ran, "that it ran"), calls, doubt)
-        return [f"{line}: calls alone, with their waits", why], line.endswith(UNTOLD)
+        return [f"{line}: only calls, with their waits", why], line.endswith(UNTOLD)
     took = marked(time_text(calls), calls, doubt)
     said = [f"calls of several threads took {took}, with their waits", why]
     return said, took.endswith(UNTOLD)

@@ -275,7 +275,7 @@ def text(profile: Profile, views: list[View], percent: float, limit: int | None 
 def _title(view: View) -> str:
     if view.what == SAMPLES:
         return "samples:"
-    return "calls:" if view.is_whole else "calls of which the callers alone are known:"
+    return "calls:" if view.is_whole else "calls of which only the callers are known:"
 
 
 def _table(tree: TreeRows, percent: float, most: int) -> TableText:

@@ -204,7 +204,7 @@ def parse(arguments: list[str]) -> ReportOptions:
     ]
     if values.both and values.json.is_markdown:
         raise UsageError(
-            "-C and --format md: a page of the calls has their functions, too",
+            "-C and --format md: a page of the calls already lists their functions",
             hint="--format md for the calls, -c --format md for the table",
         )
     if values.both and values.json:

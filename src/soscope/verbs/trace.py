@@ -635,7 +635,7 @@ def check_table(values: Values) -> None:
         raise UsageError(f"{option} is about times, and --count-only takes none", hint="use -c")
     if values.both and values.json.is_markdown:
         raise UsageError(
-            "-C and --format md: a page of the calls has their functions, too",
+            "-C and --format md: a page of the calls already lists their functions",
             hint="--format md for the calls, -c --format md for the table",
         )
     if values.both and values.json:

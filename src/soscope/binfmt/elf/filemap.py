@@ -365,7 +365,7 @@ _CODE = (c.STT_NOTYPE, c.STT_FUNC, c.STT_GNU_IFUNC)
 _GOT = (".got", ".toc")  # prefixes of sections in which any word is a slot
 _CODE_SIZE = 32  # bytes; no stub is longer
 _MAX_WORDS = 1 << 24  # bytes of lazy slots in one read
-_HOLLOW = "its code is in another file: this one has debugging information alone"
+_HOLLOW = "its code is in another file: this one has only debugging information"
 
 
 class ElfMap:

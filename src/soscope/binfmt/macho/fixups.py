@@ -472,7 +472,7 @@ WEAK_LOOKUP = -3
 REASONS = {
     SELF: "bound to this image itself",
     MAIN_EXECUTABLE: "looked up in the main executable",
-    FLAT_LOOKUP: "flat look-up: the first loaded image that has it",
+    FLAT_LOOKUP: "flat look-up: the first loaded image that defines it",
     WEAK_LOOKUP: "weak coalescing: the first definition among all loaded images",
 }
 NO_RECORD = "no record names a library"

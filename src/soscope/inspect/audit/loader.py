@@ -71,7 +71,7 @@ class Loader:
         told = sum(function.size for function in self.functions)
         if told > room:
             raise FormatError(
-                f"{self.path}: .eh_frame: {told} bytes of functions in {room} bytes of code",
+                f"{self.path}: .eh_frame: {told} bytes of functions in only {room} bytes of code",
                 field=".eh_frame",
                 offset=0,
             )

@@ -364,7 +364,7 @@ def processor_findings() -> list[Finding]:
     here = arch_here()
     if here is None or not here.has_agent:
         known = " and ".join(arch.name for arch in ARCHES if arch.has_agent)
-        text = f"{machine}: the agent exists for {known} alone; recordings can be read"
+        text = f"{machine}: the agent exists only for {known}; recordings can be read"
         if here is None or machine_of(here) is None:
             return [Finding("processor", MISSING, text)]
         return [Finding("processor", LIMITED, f"{text}, and calls be traced by breakpoints")]

@@ -449,7 +449,7 @@ class Follower:
 
     def _calls(self, slot: FileSlot, sites: list[CallSite]) -> Step:
         if not sites:
-            how = "its address is loaded" if not _called(slot) else "nobody in this file calls it"
+            how = "its address is loaded" if not _called(slot) else "no code in this file calls it"
             if self._lister() is None:
                 how = f"the code was not searched: no decoder for {self.arch}"
             return Step(CALL_SITE, "call site", "", (), (how, *self._omitted(slot)))
@@ -562,7 +562,7 @@ class Follower:
         elif value == 0:
             shown = "0"
         elif value is not None and slot.kind.endswith(("JUMP_SLOT", "JMP_SLOT")):
-            shown += ": the lazy half, which nobody will use" if self.code.is_code(value) else ""
+            shown += ": the lazy half, which no call will use" if self.code.is_code(value) else ""
         return Step(BEFORE, "holds at first", "", (), (shown, when))
 
     def _bias(self) -> str:
@@ -672,7 +672,7 @@ class Follower:
         if slot.binding == UNBOUND:
             return Step(AFTER, "holds then", "", (), ("what it held at first",))
         name = slot.symbol or "the function"
-        owner = "this file" if slot.defined_here else provider or "the first image that has it"
+        owner = "this file" if slot.defined_here else provider or "the first image that defines it"
         value = f"the address of {name} in {owner}"
         if slot.signed is not None:
             value += ", signed"

@@ -191,7 +191,7 @@ def hook_of(around: Surroundings, facts: ProcessPart) -> list[str]:
     if around.is_loader:
         return ["none: the loader's own calls are left alone"]
     if not facts.value and facts.definition is None:
-        return ["none: nobody defines it, so there is nothing to call"]
+        return ["none: no image defines it, so there is nothing to call"]
     if not around.is_native:
         return ["none: soscope has no agent for programs of this kind"]
     if facts.state == HOOKED:

@@ -375,7 +375,7 @@ class _Added(_Source):
             peak_bytes=None,
             temporary=None,
         )
-        self.notes.append("blocks were counted by function and size: nothing is known of stacks")
+        self.notes.append("blocks were counted by function and size: their stacks are not known")
         if untracked:
             self.notes.append(
                 f"{untracked:,} blocks of {untracked_bytes:,} bytes count as alive: there was no"

@@ -427,7 +427,7 @@ def ldprofile_profile(counted: LdProfile, functions: ImageFunctions) -> Profile:
         profile.sums[place].calls = None
     profile.calls = sum(count for _, _, count in counted.arcs)
     profile.notes.append(
-        "LD_PROFILE counts calls through lazy slots alone, and does not know which image outside "
+        "LD_PROFILE counts only calls through lazy slots, and does not know which image outside "
         f"of {functions.image} has called it; counts begin again at 0 after 2^32"
     )
     if counted.lost:

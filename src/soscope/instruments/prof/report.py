@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-_NO_CLOCK = "times are too small: calls are counted alone while it forbids itself the clock"
+_NO_CLOCK = "times are too small: calls are only counted while it forbids itself the clock"
 _TIMED = ("time", "sample", "log")  # modes in which calls have times
 
 

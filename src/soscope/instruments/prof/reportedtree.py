@@ -97,7 +97,7 @@ def add_reported(
     if foreign:
         profile.notes.append(f"{foreign:,} hooks were left to another profiler")
     profile.notes += [
-        f"{count:,} patchable entries are left alone: {_UNPATCHED[why]}"
+        f"{count:,} patchable entries are not patched: {_UNPATCHED[why]}"
         for why, count in enumerate(left)
         if count
     ]

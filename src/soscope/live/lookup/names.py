@@ -105,7 +105,7 @@ class PictureNames:
                 answer.symbol, answer.size, answer.image = described.name, described.size, image
                 answer.rule = DWARF
                 answer.kind = words.KIND_FUNCTION if described.is_function else words.KIND_OBJECT
-                answer.why.append(f"{image.name}: described by DWARF alone")
+                answer.why.append(f"{image.name}: described only by DWARF")
                 answers.append(answer)
         return answers
 

@@ -72,7 +72,7 @@ def find_interpreter(images: Images) -> Interpreter | None:
 def _read(images: Images, image: LoadedImage, runtime: int) -> Interpreter:
     space = images.space
     if space.bits != 64:
-        raise SoscopeError(f"{image.name}: a CPython of {space.bits} bits is not read")
+        raise SoscopeError(f"{image.name}: soscope does not read a CPython of {space.bits} bits")
     version = _version_of(image)
     if version is None:
         raise SoscopeError(f"{image.name}: it does not say which version of CPython it is")

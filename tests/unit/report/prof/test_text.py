@@ -132,7 +132,7 @@ def test_a_table_of_calls_alone_says_so_where_nobody_said_how_to_profile() -> No
     profile = shape.profile
     profile.is_chosen, profile.processor_ns, profile.cost = True, 900_000, Price(10_000_000)
     assert text(profile).splitlines()[:2] == [
-        "0.009000 of 0.010000 s that it ran are in the table (90 %): calls alone, with their waits",
+        "0.009000 of 0.010000 s that it ran are in the table (90 %): only calls, with their waits",
         "900.000 µs of processor time were too little for samples",
     ]
     profile.missed_ns = {"nobody may": 800_000}

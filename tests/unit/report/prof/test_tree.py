@@ -130,7 +130,7 @@ def test_several_trees_have_titles() -> None:
     shape.sample("main")
     shown = text(shape.profile, trees_of(shape.profile), 0)
     assert [part.partition("\n")[0] for part in shown.split("\n\n")] == [
-        "calls:", "calls of which the callers alone are known:", "samples:",
+        "calls:", "calls of which only the callers are known:", "samples:",
     ]  # fmt: skip
 
 

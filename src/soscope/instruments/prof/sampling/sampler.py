@@ -292,7 +292,7 @@ _ODD = 987  # thousandths of a period, so that work at regular intervals is seen
 _PAUSE = 0.05  # seconds between reads of the kernel's samples
 _MOST_PERIODS = 15  # so many periods of samples fit into the kernel's rings
 _TRACED = (
-    "threads are traced by somebody else, or may not be traced:"
+    "threads are traced by another process, or may not be traced:"
     " root may, and who has CAP_SYS_PTRACE or CAP_PERFMON"
 )
 
