@@ -566,7 +566,7 @@ class Attachment:
         for resident in self.visit.agents:
             owner = resident.owner
             if owner:
-                raise Refused(f"it says that soscope {owner} traces it already")
+                raise Refused(f"its agent says that soscope {owner} traces it already")
             if resident.is_hooked:
                 if not resident.is_known:
                     raise Refused("another version of soscope has left its hooks in it")

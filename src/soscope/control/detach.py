@@ -113,7 +113,7 @@ def detach(pid: int) -> Removed:
 def _remove(visit: Visit, agent: Resident, removed: Removed) -> str:
     """Take one agent out. Return why the memory of its sessions stays mapped, "" if it does not."""
     if owner := agent.owner:
-        raise Refused(f"it says that soscope {owner} traces it; stop that one")
+        raise Refused(f"its agent says that soscope {owner} traces it; stop that one")
     patch.own(visit, agent)
     if agent.has_patches:
         undone = patch.take_out(visit, agent, [])

@@ -467,7 +467,7 @@ def undo(pid: int, symbols: list[str]) -> Patched:
             kept: list[Resident] = []  # changed slots may still lead into it
             for agent in visit.agents:
                 if owner := agent.owner:
-                    raise Refused(f"it says that soscope {owner} traces it; stop that one")
+                    raise Refused(f"its agent says that soscope {owner} traces it; stop that one")
                 own(visit, agent)
                 if agent.has_patches:
                     is_patched = True

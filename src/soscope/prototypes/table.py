@@ -165,9 +165,11 @@ class Special:
                 raise FormatError(f"{where}: '{word}' is defined twice", field=word)
             self.names[word] = flag
         elif flag & layout.FN_TWICE:
-            raise FormatError(f"{where}: a pattern cannot return twice", field=word)
+            raise FormatError(
+                f"{where}: a function that returns twice needs a name, not a pattern", field=word
+            )
         elif flag == layout.FN_BRIEF:
-            raise FormatError(f"{where}: a pattern cannot be brief", field=word)
+            raise FormatError(f"{where}: a brief function needs a name, not a pattern", field=word)
         else:
             self.globs.setdefault(flag, []).append(word)
 

@@ -242,8 +242,8 @@ def test_a_field_is_shown_once() -> None:
     [
         ("perhaps f", "'perhaps' is no treatment"),
         ("never f\ntwice f", "special:2: 'f' is defined twice"),
-        ("twice f*", "a pattern cannot return twice"),
-        ("brief f*", "a pattern cannot be brief"),
+        ("twice f*", "a function that returns twice needs a name, not a pattern"),
+        ("brief f*", "a brief function needs a name, not a pattern"),
     ],
 )
 def test_faulty_treatments(text: str, what: str) -> None:

@@ -434,7 +434,7 @@ def _decoded(content: bytes) -> bytes:
         elif byte == _RUN and at + 1 < len(content):
             count = content[at + 1] - _RUN_BASE
             if not data or count < 0:
-                raise RemoteError("a packet of the stub has a run of nothing")
+                raise RemoteError("a packet of the stub repeats no byte")
             data += bytes((data[-1],)) * count
             at += 1
         else:

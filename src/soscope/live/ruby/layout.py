@@ -137,7 +137,7 @@ class Ruby:
             variable = first_variable(image.space.read(code, _CODE), code)
             if variable is None:
                 raise SoscopeError(
-                    f"Ruby ({image.name}): where it has its execution context is unknown"
+                    f"Ruby ({image.name}): the place of its execution context is unknown"
                 )
             self.variable = variable
 
