@@ -7,7 +7,7 @@ from struct import Struct
 
 from soscope.binfmt.source import AheadSource, ByteSource, broken, take
 from soscope.errors import FormatError
-from soscope.model.image import Record
+from soscope.model.record import PlainRecord
 
 # Profiles of mcount and gprof: `gmon.out` files, 32 or 64 bits, in both byte orders.
 #
@@ -26,7 +26,7 @@ _HISTOGRAM, _ARC, _BLOCKS = 0, 1, 2
 _PIECE = 1 << 16  # bins in one read
 
 
-class Histogram(Record):
+class Histogram(PlainRecord):
     """How often the program counter was in each of `bins` equal parts of [low, high).
 
     `ticks` has the bins with a count. `rate` ticks are one unit of `dimension`, mostly "seconds",
@@ -62,7 +62,7 @@ class Histogram(Record):
         return self.low + start, self.low + end
 
 
-class GmonFile(Record):
+class GmonFile(PlainRecord):
     """The contents of a file; `arcs` sums calls by (from, to), `blocks` is the number of counts.
 
     A `from` is a return address, which mcount has mostly rounded down. A `to` lies in the callee.
@@ -203,7 +203,7 @@ _DENSITY = 3  # arcs for each 100 bytes of code
 _LEAST, _MOST = 50, 1 << 20  # arcs, at least and at most
 
 
-class LdProfile(Record):
+class LdProfile(PlainRecord):
     """The contents of a file; all addresses count from `low`, a link-time address.
 
     `arcs` are (from, to, count) as in the file. `high` is the end of the code. `lost` is the

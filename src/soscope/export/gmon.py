@@ -15,7 +15,7 @@ from shlex import quote
 from soscope.export.profiles import CallGraph, GraphEdge, call_graph_of, label
 from soscope.instruments.prof.model import NOBODY
 from soscope.instruments.prof.views import file_name
-from soscope.model.image import Record
+from soscope.model.record import PlainRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _LONGEST_NAME = 900  # gprof reads lines of up to 1023 bytes
 _END_SYMBOL = "<end>"
 
 
-class GmonFiles(Record):
+class GmonFiles(PlainRecord):
     """The files of one image, or of all: contents of `gmon` and `sym`.
 
     `name` is the image's name, "" for all images. `binary` is the file to pass to gprof.

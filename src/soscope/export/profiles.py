@@ -6,7 +6,7 @@ from __future__ import annotations
 from soscope.frames.names import frame_label, frame_text
 from soscope.instruments.prof.model import NOBODY, ProfFunction
 from soscope.model.call import StackFrame
-from soscope.model.image import Record
+from soscope.model.record import PlainRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _NO_NAME = "?"
 ROOT = -1  # the parent of a node at the bottom of its stack
 
 
-class ExportFrame(Record):
+class ExportFrame(PlainRecord):
     """A frame of stacks; `addr` is its link-time address or 0, `path` the image's file."""
 
     __slots__ = ("addr", "path", "where")
@@ -49,7 +49,7 @@ class ExportFrame(Record):
         return frame_text(self.where)
 
 
-class StackTree(Record):
+class StackTree(PlainRecord):
     """Nodes, each behind its parent; `frames` are indices into `Forest.frames`.
 
     `counts` are the calls of a node, or the samples in the node itself. `self_ns` is their time
@@ -98,7 +98,7 @@ class StackTree(Record):
         return f"{name} (samples)" if self.kind == SAMPLES else name
 
 
-class Forest(Record):
+class Forest(PlainRecord):
     """All trees, calls before samples, and their frames.
 
     `program` is the command's name, and `pid` its process, 0 if not known. `pairs` is the number
@@ -254,7 +254,7 @@ def _sampled(where: StackFrame, known: _Known, *, lines: bool) -> ExportFrame:
 # outermost one gets the time.
 
 
-class GraphNode(Record):
+class GraphNode(PlainRecord):
     """A function: its calls, the self time, and the samples in the function itself."""
 
     __slots__ = ("calls", "function", "sampled_ns", "samples", "self_ns")
@@ -267,7 +267,7 @@ class GraphNode(Record):
         self.sampled_ns = 0
 
 
-class GraphEdge(Record):
+class GraphEdge(PlainRecord):
     """Calls of the node `callee` by the node `caller`, which may be NOBODY.
 
     `total_ns` is their time including nested calls. `samples` is the number of samples in them,
@@ -285,7 +285,7 @@ class GraphEdge(Record):
         self.sampled_ns = 0
 
 
-class CallGraph(Record):
+class CallGraph(PlainRecord):
     """All functions, and the calls between them by the functions' indices.
 
     `is_timed` tells that the time of calls is known. `uncounted` is how many arcs are left out,
@@ -470,7 +470,7 @@ def format_of(path: str) -> str | None:
 # calls together, with the call paths inside it at its start, the longest first.
 
 
-class SliceEnd(Record):
+class SliceEnd(PlainRecord):
     """Where a node's slice begins or ends, in nanoseconds; in calls if no time is known."""
 
     __slots__ = ("at", "is_begin", "node")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.export.profiles import ROOT
-from soscope.model.image import Record
+from soscope.model.record import PlainRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def packed(field: int, values: Iterable[int]) -> bytes:
 # Numbers begin with 1, except those of strings: string 0 is "". The location of frame N is N + 1.
 
 
-class ImageMapping(Record):
+class ImageMapping(PlainRecord):
     """An image, by its file or name; link-time addresses are below `limit`, 0 if not known."""
 
     __slots__ = ("file", "has_files", "has_lines", "limit")
@@ -73,7 +73,7 @@ class ImageMapping(Record):
         self.has_lines = False
 
 
-class FrameLocation(Record):
+class FrameLocation(PlainRecord):
     """A frame: numbers of mapping and function, link-time address and line, 0 if not known."""
 
     __slots__ = ("addr", "function", "line", "mapping")

@@ -2,6 +2,6 @@
 """The classes for images, slots and calls, which all other parts use; no input or output here.
 
 All code that runs between the command line and the start of the traced program uses these
-classes. So they are plain classes with ``__slots__``, because a dataclass costs milliseconds at
-import. They are immutable by convention: no code changes an instance after making it.
+classes. So their base is `record.Record`, because importing dataclasses costs milliseconds. They
+are immutable by convention: no code changes an instance after making it.
 """

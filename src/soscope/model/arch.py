@@ -14,6 +14,8 @@ Starting a trace imports this module, so the rows are plain objects.
 
 from __future__ import annotations
 
+from soscope.model.record import Record
+
 EM_386 = 3
 EM_MIPS = 8
 EM_PPC = 20
@@ -56,29 +58,7 @@ _EF_MIPS_ABI2 = 0x20  # the n32 ABI
 _ANY_PAGES = (4096, 16384, 65536)
 
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Self, dataclass_transform
-else:  # importing it costs milliseconds
-
-    def dataclass_transform(**_how: object) -> object:
-        """Do nothing at run time: only type checkers use this decorator."""
-        return lambda made: made
-
-
-@dataclass_transform(kw_only_default=True, frozen_default=True)
-class _Row:
-    """A row of a table; its fields are the annotations of its class, set by keyword."""
-
-    def __init__(self, **fields: object) -> None:
-        self.__dict__.update(fields)
-
-    def but(self, **changes: object) -> Self:
-        """Return a copy of this row with some fields changed."""
-        return type(self)(**{**vars(self), **changes})
-
-
-class RelocationTypes(_Row):
+class RelocationTypes(Record, kw_only=True, frozen=True):
     """A machine's relocation types that matter for slots, by role; 0 if it has no such type."""
 
     prefix: str  # prefix of the names in `types`
@@ -99,7 +79,7 @@ class RelocationTypes(_Row):
 UNKNOWN = RelocationTypes(prefix="", types={}, jump_slot=0, copy=0, relative=0, dtpmod=0, word=0)
 
 
-class Arch(_Row):
+class Arch(Record, kw_only=True, frozen=True):
     """One machine; a file's machine follows from `number` (e_machine), `bits`, `order`, `flags`."""
 
     # No code changes these dicts, so all rows may share one default (RUF012).

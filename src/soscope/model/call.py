@@ -7,7 +7,8 @@ is kept of a call's arguments, the frames of its stack, and what is summed up of
 
 from __future__ import annotations
 
-from soscope.model.image import Record, TracedSlot
+from soscope.model.image import TracedSlot
+from soscope.model.record import PlainRecord, Record
 
 # The types of a function's arguments and result, as far as its callers' code depends on them.
 #
@@ -36,19 +37,16 @@ MEMORY = "MEMORY"  # on the stack; a result: where a hidden first argument point
 Piece = tuple[int, int, tuple[str, ...], int]
 
 
-class PassedType:
+class PassedType(Record):
     """The type of an argument or result: its `size` in bytes and the classes of its eightbytes.
 
     `kind` is a constant of this module. `text` is the type as C writes it.
     """
 
-    __slots__ = ("classes", "kind", "size", "text")
-
-    def __init__(self, text: str, kind: str, size: int = 0, classes: tuple[str, ...] = ()) -> None:
-        self.text = text
-        self.kind = kind
-        self.size = size
-        self.classes = classes
+    text: str
+    kind: str
+    size: int = 0
+    classes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """Return a text with all fields."""
@@ -68,7 +66,7 @@ class PassedType:
         return self.kind == other.kind or RECORD in (self.kind, other.kind)
 
 
-class Signature:
+class Signature(Record):
     """A function's types; `arguments` is None if nothing is known about them.
 
     A variadic function takes further arguments behind these. `tails` are the lists of further
@@ -76,22 +74,11 @@ class Signature:
     type that it takes. If both are empty, it takes any.
     """
 
-    __slots__ = ("arguments", "is_variadic", "result", "tails", "words")
-
-    def __init__(
-        self,
-        arguments: tuple[PassedType, ...] | None,
-        result: PassedType,
-        *,
-        is_variadic: bool = False,
-        tails: tuple[tuple[PassedType, ...], ...] = (),
-        words: int = 0,
-    ) -> None:
-        self.arguments = arguments
-        self.result = result
-        self.is_variadic = is_variadic
-        self.tails = tails
-        self.words = words
+    arguments: tuple[PassedType, ...] | None
+    result: PassedType
+    is_variadic: bool = False
+    tails: tuple[tuple[PassedType, ...], ...] = ()
+    words: int = 0
 
     @property
     def is_known(self) -> bool:
@@ -134,7 +121,7 @@ DATA_UNREADABLE = 2  # the pointer could not be read
 DATA_NULL = 4  # the pointer was NULL
 
 
-class Captured(Record):
+class Captured(PlainRecord):
     """Captured registers, stack words and the memory that pointers led to.
 
     `words` are the integer argument registers as unsigned 64-bit words, from the first on. At an
@@ -171,7 +158,7 @@ ENDED_KILLED = "killed"  # its process was killed
 ENDED_LOST = "lost"  # it may have returned: events of its thread were lost
 
 
-class Entry(Record):
+class Entry(PlainRecord):
     """A call through a slot; `depth` is the number of open hooked calls of its thread before it.
 
     If `entry_only` is true, no exit will follow for this call.
@@ -215,7 +202,7 @@ class Entry(Record):
         return 0 if said is None else int.from_bytes(said[2], "little")
 
 
-class Exit(Record):
+class Exit(PlainRecord):
     """The end of a call.
 
     `entry` is None if the entry was lost. `duration_ns`, `result` (an unsigned 64-bit word) and
@@ -271,7 +258,7 @@ class Exit(Record):
         return self.entry is not None and self.entry.pid != self.pid
 
 
-class Signal(Record):
+class Signal(PlainRecord):
     """A signal that was delivered to a thread; `signal` is its number."""
 
     __slots__ = ("pid", "signal", "tid", "time_ns")
@@ -292,47 +279,29 @@ class ProcessStart(Record):
     "" if soscope does not see its calls.
     """
 
-    __slots__ = ("arch", "engine", "event", "parent", "pid", "program", "time_ns")
-
-    def __init__(
-        self,
-        time_ns: int,
-        pid: int,
-        event: str,
-        parent: int | None,
-        program: str,
-        arch: str = "",
-        engine: str = "",
-    ) -> None:
-        self.time_ns = time_ns
-        self.pid = pid
-        self.event = event
-        self.parent = parent
-        self.program = program
-        self.arch = arch
-        self.engine = engine
+    time_ns: int
+    pid: int
+    event: str
+    parent: int | None
+    program: str
+    arch: str = ""
+    engine: str = ""
 
 
 class ProcessExit(Record):
     """The end of a process: its exit status, or the number of the signal that killed it."""
 
-    __slots__ = ("pid", "signal", "status", "time_ns")
-
-    def __init__(self, time_ns: int, pid: int, status: int | None, signal: int | None) -> None:
-        self.time_ns = time_ns
-        self.pid = pid
-        self.status = status
-        self.signal = signal
+    time_ns: int
+    pid: int
+    status: int | None
+    signal: int | None
 
 
 class Dropped(Record):
     """A note that `count` events are missing; `why` is the reason, as a text for users."""
 
-    __slots__ = ("count", "why")
-
-    def __init__(self, count: int, why: str) -> None:
-        self.count = count
-        self.why = why
+    count: int
+    why: str
 
 
 # (start in tsc ticks, ticks until the exit, then what decides how the call is printed: slot, first
@@ -341,7 +310,7 @@ class Dropped(Record):
 WholeCall = tuple[int, int, TracedSlot, int, int, bytes, int | None, bytes]
 
 
-class Stretch(Record):
+class Stretch(PlainRecord):
     """Calls of one thread in a row: each call has returned before the next one began.
 
     Only listeners that ask for stretches get them. A stretch stands for an Entry and an Exit
@@ -390,7 +359,7 @@ RESULT = 1  # index of the result; both are unsigned words
 Unpacked = tuple["int | float | bytes", ...]
 
 
-class Fields(Record):
+class Fields(PlainRecord):
     """Indices into an `Unpacked` tuple.
 
     `words`, `stack` and `floats` have the index of each word of the entry, in the order of
@@ -414,7 +383,7 @@ class Fields(Record):
 OwnFrame = tuple[str, str | None, int | None]  # frame of an interpreter: function, file, line
 
 
-class StackFrame(Record):
+class StackFrame(PlainRecord):
     """A return address with its names; unknown fields are None.
 
     `image` is the image's name. `offset` counts from the start of `symbol`; without a symbol,
@@ -486,7 +455,7 @@ def add(cell: Cell | None, other: Cell) -> Cell:
 # How long threads waited for a processor; where it is known, this time is in no call's time.
 
 
-class Delays(Record):
+class Delays(PlainRecord):
     """The waits of all traced threads.
 
     The threads waited `waited_ns` within `over_ns` of their time. That time runs, for each

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images, their slots, and the base of all records.
+"""Images and their slots.
 
 An image is one file as the loader mapped it into one process. A slot is one pointer cell that
 leads a caller's image to a function of another.
@@ -7,26 +7,7 @@ leads a caller's image to a function of another.
 
 from __future__ import annotations
 
-# The base of the model's classes: it gives what a frozen dataclass gives, at no import cost.
-#
-# Two records are equal only if they are the same object. Compare `Record.values()` to compare their
-# fields.
-
-
-class Record:
-    """A plain record whose fields are its `__slots__`, in order."""
-
-    __slots__: tuple[str, ...] = ()
-
-    def values(self) -> tuple[object, ...]:
-        """Return the fields in order; nested records are not converted."""
-        return tuple(getattr(self, name) for name in self.__slots__)
-
-    def __repr__(self) -> str:
-        """Show every field by name."""
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
-        return f"{type(self).__name__}({fields})"
-
+from soscope.model.record import Record
 
 # Flags of an image, with the values of `enum sosc_image_flag`.
 IMAGE_MAIN = 1
@@ -52,57 +33,21 @@ class TracedImage(Record):
     theirs.
     """
 
-    __slots__ = (
-        "build_id",
-        "checksum",
-        "end",
-        "flags",
-        "index",
-        "load_bias",
-        "name",
-        "namespace",
-        "path",
-        "pid",
-        "process",
-        "slots_hooked",
-        "slots_left",
-        "slots_refused",
-        "start",
-    )
-
-    def __init__(
-        self,
-        index: int,
-        process: int,
-        name: str,
-        path: str,
-        load_bias: int,
-        start: int,
-        end: int,
-        build_id: bytes,
-        flags: int,
-        slots_hooked: int,
-        slots_left: int,
-        slots_refused: int,
-        pid: int,
-        namespace: int = 0,
-        checksum: bytes = b"",
-    ) -> None:
-        self.index = index
-        self.process = process
-        self.name = name
-        self.path = path
-        self.load_bias = load_bias
-        self.start = start
-        self.end = end
-        self.build_id = build_id
-        self.flags = flags
-        self.slots_hooked = slots_hooked
-        self.slots_left = slots_left
-        self.slots_refused = slots_refused
-        self.pid = pid
-        self.namespace = namespace
-        self.checksum = checksum
+    index: int
+    process: int
+    name: str
+    path: str
+    load_bias: int
+    start: int
+    end: int
+    build_id: bytes
+    flags: int
+    slots_hooked: int
+    slots_left: int
+    slots_refused: int
+    pid: int
+    namespace: int = 0
+    checksum: bytes = b""
 
     def __repr__(self) -> str:
         """Show name, address and process, and the number of hooked slots."""
@@ -216,60 +161,22 @@ class TracedSlot(Record):
     function of the same name in another library.
     """
 
-    __slots__ = (
-        "addr",
-        "callee",
-        "caller",
-        "entry_only",
-        "error_rule",
-        "foreign",
-        "function",
-        "index",
-        "kind",
-        "lazy",
-        "partial",
-        "process",
-        "prototype",
-        "refusal",
-        "symbol",
-        "version",
-    )
-
-    def __init__(
-        self,
-        index: int,
-        process: int,
-        symbol: str,
-        version: str,
-        caller: TracedImage | None,
-        callee: TracedImage | None,
-        addr: int,
-        kind: int,
-        refusal: int,
-        lazy: bool,
-        entry_only: bool,
-        prototype: int | None,
-        error_rule: int,
-        partial: bool = False,
-        foreign: bool = False,
-        function: int = 0,
-    ) -> None:
-        self.index = index
-        self.process = process
-        self.symbol = symbol
-        self.version = version
-        self.caller = caller
-        self.callee = callee
-        self.addr = addr
-        self.kind = kind
-        self.refusal = refusal
-        self.lazy = lazy
-        self.entry_only = entry_only
-        self.prototype = prototype
-        self.partial = partial
-        self.foreign = foreign
-        self.function = function
-        self.error_rule = error_rule
+    index: int
+    process: int
+    symbol: str
+    version: str
+    caller: TracedImage | None
+    callee: TracedImage | None
+    addr: int
+    kind: int
+    refusal: int
+    lazy: bool
+    entry_only: bool
+    prototype: int | None
+    error_rule: int
+    partial: bool = False
+    foreign: bool = False
+    function: int = 0
 
     @property
     def is_hooked(self) -> bool:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.model.call import DATA_NULL, DATA_TRUNCATED, DATA_UNREADABLE
-from soscope.model.image import Record
+from soscope.model.record import PlainRecord
 from soscope.prototypes import catalog, show
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ UNKNOWN_TYPE = "?"
 REST = "..."
 
 
-class Argument(Record):
+class Argument(PlainRecord):
     """`name` of the parameter, `type` as C writes it ("?" for a guessed word), `text` and `value`.
 
     All these are for the value that was passed. `out` is the same for the data that the call has

@@ -16,7 +16,7 @@ from soscope.instruments.prof.views import (
     trees_of,
 )
 from soscope.model.call import StackFrame, importance, printable
-from soscope.model.image import Record
+from soscope.model.record import PlainRecord
 from soscope.report import flame as flamepage
 from soscope.report.flame import FlameGraph, FlameNode, Frame
 from soscope.report.markdown import time_text
@@ -112,7 +112,7 @@ def _frame(frame: StackFrame) -> Frame:
 # The rows of a tree: each function below its caller, heaviest first.
 
 
-class TreeRow(Record):
+class TreeRow(PlainRecord):
     """A function on a call path. `above` is the index of the row around it, None if none.
 
     `weight` is its part of the whole, in nanoseconds, or in calls or samples if nothing was

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.model.call import is_told, time_text
-from soscope.model.image import Record
+from soscope.model.record import PlainRecord
 from soscope.proc.status import signal_name
 
 TYPE_CHECKING = False
@@ -166,7 +166,7 @@ def delay_members(delays: Delays) -> dict[str, object]:
 _LEAST = 20  # letters of the rule below the last title, if that is a name
 
 
-class Heading(Record):
+class Heading(PlainRecord):
     """The head of a column. `width` is the least width, 0 for text in place of a number."""
 
     __slots__ = ("title", "width")

@@ -10,7 +10,7 @@ from typing import Any
 from soscope.errors import RecordingError
 from soscope.instruments.mem.model import COMPLETE, SCHEMA, MemReport
 from soscope.model.call import StackFrame
-from soscope.model.image import Record
+from soscope.model.record import PlainRecord
 from soscope.recording.reader import document_of, document_text, number_of, text_of
 
 TYPE_CHECKING = False
@@ -68,7 +68,7 @@ class MemSide:
         return self.objects if what == OBJECTS else self.blocks
 
 
-class DiffRow(Record):
+class DiffRow(PlainRecord):
     """A file, line and type, with the counts and bytes on both sides."""
 
     __slots__ = ("bytes_a", "bytes_b", "count_a", "count_b", "file", "line", "type")

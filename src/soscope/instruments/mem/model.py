@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.control.outcome import STOPPED_DURATION, ChildPrograms, Price
 from soscope.model.call import ProcessExit, ProcessStart, StackFrame
-from soscope.model.image import Record
+from soscope.model.record import PlainRecord
 from soscope.proc.status import signal_name
 from soscope.recording.reader import RecordingFile
 
@@ -21,7 +21,7 @@ PEAK = "peak"  # blocks alive when most bytes were,
 TEMPORARY = "temporary"  # or blocks that their thread freed before it made another one
 
 
-class Survivor(Record):
+class Survivor(PlainRecord):
     """Objects of one type that were made at one line and are alive.
 
     `file` is None if no frame was running. `error_count` and `error_bytes` are half widths of the
@@ -63,7 +63,7 @@ class Survivor(Record):
         self.error_bytes = error_bytes
 
 
-class NativeRow(Record):
+class NativeRow(PlainRecord):
     """Blocks or mappings of one stack. `api` is the function that the program called.
 
     `thread` is the thread that made all of them, None if several did. `frames` begin with the
@@ -96,7 +96,7 @@ class NativeRow(Record):
         self.error_bytes = error_bytes
 
 
-class NativeTotals(Record):
+class NativeTotals(PlainRecord):
     """Total numbers of blocks or mappings, and the bytes that were asked for.
 
     `peak` and `peak_bytes` are the blocks and bytes alive when most bytes were, at `peak_time_ns`
@@ -144,7 +144,7 @@ class NativeTotals(Record):
         self.temporary = temporary
 
 
-class ObjectTotals(Record):
+class ObjectTotals(PlainRecord):
     """Total numbers of objects: alive, created and destroyed."""
 
     __slots__ = ("created", "destroyed", "live", "live_bytes")
@@ -158,7 +158,7 @@ class ObjectTotals(Record):
         self.destroyed = destroyed
 
 
-class RssParts(Record):
+class RssParts(PlainRecord):
     """The resident bytes of a process, divided into parts.
 
     `objects` are blocks of objects, `native` are other blocks in use, and `slack` is free memory
@@ -178,7 +178,7 @@ class RssParts(Record):
         return sum(getattr(self, name) for name in self.__slots__)
 
 
-class EndOf(Record):
+class EndOf(PlainRecord):
     """The end of a process: `status`, or the name of a `signal`. Both are None if not known."""
 
     __slots__ = ("signal", "status")
@@ -188,7 +188,7 @@ class EndOf(Record):
         self.signal = signal
 
 
-class Cut(Record):
+class Cut(PlainRecord):
     """The place behind byte `at_byte` where a recording is cut off. `by` is the cause."""
 
     __slots__ = ("at_byte", "by")
@@ -198,7 +198,7 @@ class Cut(Record):
         self.by = by
 
 
-class MemProcess(Record):
+class MemProcess(PlainRecord):
     """A process of a recording; `state` is one of STATES."""
 
     __slots__ = ("command", "cut", "exit", "parent", "pid", "state")
@@ -212,7 +212,7 @@ class MemProcess(Record):
         self.exit: EndOf | None = None
 
 
-class Younger(Record):
+class Younger(PlainRecord):
     """Blocks and mappings that are alive and not older than `than_ns`."""
 
     __slots__ = ("bytes", "count", "than_ns")
@@ -223,7 +223,7 @@ class Younger(Record):
         self.bytes = size
 
 
-class MemReport(Record):
+class MemReport(PlainRecord):
     """Everything that is shown of one recording.
 
     `objects_mode` and `native_mode` are "exact", "types", "count", "sampled" or "off". `runtime`

@@ -25,7 +25,7 @@ from soscope.instruments.prof.model import (
 from soscope.linker.collect import shortfall
 from soscope.linker.library import open_image
 from soscope.model.filemap import FileSlot
-from soscope.model.image import Record
+from soscope.model.record import PlainRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -326,7 +326,7 @@ CALL_ROOM = 5  # bytes of a call instruction
 _ENTRY = 64  # bytes; more than any compiler reserves
 
 
-class Instrumentation(Record):
+class Instrumentation(PlainRecord):
     """The instrumentation of a file.
 
     `kind` is a word of check.py, None if the file is not instrumented. `sites` are the calls of
@@ -680,7 +680,7 @@ _BOUNDARY = {BOUNDARY_COUNT: 0.6, BOUNDARY_TIME: 31.5}
 MEASURED = "measured in November 2026, on a virtual machine of 2 processors"
 
 
-class PricedMode(Record):
+class PricedMode(PlainRecord):
     """One mode, which costs `ns` a call. `reason` tells why it does not work, None if it does."""
 
     __slots__ = ("mode", "ns", "reason")

@@ -17,7 +17,7 @@ from soscope.instruments.prof.views import (
     sample_rows,
 )
 from soscope.model.call import StackFrame, importance
-from soscope.model.image import Record
+from soscope.model.record import PlainRecord
 from soscope.recording.reader import document_of, document_text, number_of, text_of
 
 TIMES = "times"  # times of calls; the others are CALLS and SAMPLES
@@ -67,7 +67,7 @@ class ProfSide:
         return known + [CALLS] * bool(self.calls) + [SAMPLES] * bool(self.samples)
 
 
-class ProfDiffRow(Record):
+class ProfDiffRow(PlainRecord):
     """A function on both sides; a side without the function is None.
 
     `change` is the difference of its own time in ns, or of its calls if calls are compared. `why`

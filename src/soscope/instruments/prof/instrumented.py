@@ -8,7 +8,7 @@ from math import sqrt
 from soscope.control.settings import Hooks, Instrument
 from soscope.errors import FormatError
 from soscope.instruments.prof.model import MODE_COUNT, MODE_LOG, MODE_QUIET, MODE_SAMPLE, MODE_TIME
-from soscope.model.image import Record
+from soscope.model.record import PlainRecord
 from soscope.prototypes import load, table
 from soscope.recording.sink import Sink
 from soscope.select.filter import ALL, compile_selection
@@ -37,7 +37,7 @@ _RETURNED = 1  # marks a frame that has returned below open ones
 _WORDS = PROF_NODE.size // 8
 
 
-class CallNode(Record):
+class CallNode(PlainRecord):
     """A function on one call path.
 
     `parent` is an index into `ThreadCalls.nodes`, before this node, or ROOT. `function` is the
@@ -87,7 +87,7 @@ class CallNode(Record):
         self.unseen = unseen
 
 
-class ThreadCalls(Record):
+class ThreadCalls(PlainRecord):
     """All calls of a thread, or of several (`threads`), of which `tid` is the last (0: not known).
 
     `dropped` calls found no room and are in no node. `left` calls did not return: longjmp, an
@@ -139,7 +139,7 @@ class LoggedThread(ThreadCalls):
         self.dropped = log.overwritten
 
 
-class ReportedCalls(Record):
+class ReportedCalls(PlainRecord):
     """The calls that one program's processes have reported.
 
     `mode` is a PROF_ mode of `headers`, and one call in `period` was timed. `costs` has for
@@ -336,7 +336,7 @@ def _parent(key: int, rows: dict[int, list[int]]) -> int:
 _FEW = 30  # with fewer calls, a mean tells little
 
 
-class NodeTimes(Record):
+class NodeTimes(PlainRecord):
     """Ticks of a node's calls: `total` includes the calls inside them, and `self_` does not.
 
     Both are without the cost of hooks. `overhead` is what has been subtracted from `self_`.

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from soscope.instruments.prof.instrumented import ROOT, CallNode, LoggedThread, ReportedCalls
 from soscope.instruments.prof.timeline import ThreadTimeline
-from soscope.model.image import Record
+from soscope.model.record import PlainRecord
 from soscope.recording.columns import Times
 from soscope.recording.names import RecordedProgram
 from soscope.recording.reader import RecordingFile
@@ -35,7 +35,7 @@ _FLAGS = (1 << layout.REPORTED_TICKS) - 1
 _HIGH = (0xFFF_FFFF >> layout.REPORTED_TICKS) << layout.REPORTED_TICKS
 
 
-class ThreadLog(Record):
+class ThreadLog(PlainRecord):
     """The calls of one thread, in the order in which they began.
 
     `start` and `ticks` are of the processor's clock and include the time of the hooks. `function`

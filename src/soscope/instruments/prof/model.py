@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from soscope.control.outcome import ChildPrograms, Price
 from soscope.model.call import Delays, StackFrame
-from soscope.model.image import Record
+from soscope.model.record import PlainRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ HOOKS = "soscope's own hooks ran"  # reason why samples stand for no time of the
 NOBODY = -1  # in place of an unknown caller
 
 
-class ProfFunction(Record):
+class ProfFunction(PlainRecord):
     """A function of `image`, or a place outside of known functions, with `addr` and `size` 0.
 
     `image` is the image's name and `path` its file, "" if they are not known. `symbol` is "?" if
@@ -64,7 +64,7 @@ class ProfFunction(Record):
         self.line = line
 
 
-class ProfSums(Record):
+class ProfSums(PlainRecord):
     """The numbers of all calls of one function.
 
     `calls` is exact, or None if not known. `total_ns` is the time from entry to return; if the
@@ -91,7 +91,7 @@ class ProfSums(Record):
         self.doubt_ns = doubt_ns
 
 
-class ProfArc(Record):
+class ProfArc(PlainRecord):
     """The calls of `callee` by `caller`, which may be NOBODY.
 
     Their times are the same as in `ProfSums`. `total_doubt_ns` is the possible error of
@@ -127,7 +127,7 @@ class ProfArc(Record):
         self.total_doubt_ns = total_doubt_ns
 
 
-class ProfNode(Record):
+class ProfNode(PlainRecord):
     """The calls of `function` on one call path: a node of a thread's calling-context tree.
 
     `parent` is the index of the node around it in `Profile.nodes`, NOBODY for a root. Parents
@@ -167,7 +167,7 @@ class ProfNode(Record):
         self.total_doubt_ns = total_doubt_ns
 
 
-class ProfSample(Record):
+class ProfSample(PlainRecord):
     """A stack that was seen `weight` times in `thread`, an index into `Profile.threads`.
 
     `frames` begin with the innermost one.
@@ -181,7 +181,7 @@ class ProfSample(Record):
         self.weight = weight
 
 
-class ProfThread(Record):
+class ProfThread(PlainRecord):
     """A thread of a process. `name` is its own name, "" if that is not known.
 
     Threads that were counted together are one record with `tid` 0, and `count` is how many they
@@ -197,7 +197,7 @@ class ProfThread(Record):
         self.count = count
 
 
-class Profile(Record):
+class Profile(PlainRecord):
     """A whole profile. `state` is one of STATES; `status` or `signal` tell how the command ended.
 
     `mode` is one of MODES, None if no instrumented library was recorded. `boundary` is "count",

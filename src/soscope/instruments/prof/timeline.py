@@ -8,7 +8,7 @@ and is counted in `overlapping`.
 
 from __future__ import annotations
 
-from soscope.model.image import Record
+from soscope.model.record import PlainRecord
 from soscope.wire import layout
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ BEGIN, END, INSTANT = 1, 2, 3
 Step = tuple[int, int, int]  # BEGIN, END or INSTANT; ns of CLOCK_REALTIME; index of the call
 
 
-class ThreadTimeline(Record):
+class ThreadTimeline(PlainRecord):
     """The calls of a thread. `thread` is an index into `Profile.threads`.
 
     `start` and `end` are ns of CLOCK_REALTIME, and `functions` are indices into

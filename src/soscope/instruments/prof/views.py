@@ -17,7 +17,8 @@ from soscope.instruments.prof.model import (
     ProfSums,
 )
 from soscope.model.call import StackFrame, importance, is_told
-from soscope.model.image import Record, TracedImage
+from soscope.model.image import TracedImage
+from soscope.model.record import PlainRecord
 from soscope.select.patterns import Automaton, compile_glob
 
 # A profile as rows of functions, images or threads, by calls or by samples.
@@ -33,7 +34,7 @@ ANY = "(any)"
 _INTERNAL = "<internal:"  # path of a file inside of Ruby
 
 
-class FlatRow(Record):
+class FlatRow(PlainRecord):
     """The numbers of a function, an image or a thread; unknown ones are None.
 
     `frame` names the function. `count` is a number of calls or of samples. `total_ns` includes
@@ -72,7 +73,7 @@ class FlatRow(Record):
         return is_told(self.self_ns, self.doubt_ns)
 
 
-class JoinedRow(Record):
+class JoinedRow(PlainRecord):
     """Samples and calls of one function, image or thread; one of the two may be None.
 
     Times of `sampled` are processor time. Times of `called` include waiting.
@@ -321,7 +322,7 @@ class Context:
         self.add(other.count, other.total_ns, other.self_ns, other.doubt_ns, other.total_doubt_ns)
 
 
-class View(Record):
+class View(PlainRecord):
     """A tree. `root` is no function; its sums are those of everything, not only of what is shown.
 
     `what` tells what is counted, CALLS or SAMPLES. `is_whole` means that call paths are complete
