@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from soscope.model.record import Record
 from soscope.wire import layout
 
 TYPE_CHECKING = False
@@ -17,19 +18,14 @@ _HASH = 0xFFFF_FFFF
 Op = tuple[int, int, int, int, int, int, int]
 
 
-class KnownFunction:
+class KnownFunction(Record):
     """The entry of one function in the table. `at_entry` and `at_exit` are programs, as bytes."""
 
-    __slots__ = ("at_entry", "at_exit", "error_rule", "flags", "prototype")
-
-    def __init__(
-        self, flags: int, error_rule: int, prototype: int, at_entry: bytes, at_exit: bytes
-    ) -> None:
-        self.flags = flags
-        self.error_rule = error_rule
-        self.prototype = prototype
-        self.at_entry = at_entry
-        self.at_exit = at_exit
+    flags: int
+    error_rule: int
+    prototype: int
+    at_entry: bytes
+    at_exit: bytes
 
 
 class FunctionTable:

@@ -8,6 +8,7 @@ because the agent's list of changes refers to it by the index.
 
 from __future__ import annotations
 
+from soscope.model.record import Record
 from soscope.wire import layout
 
 TYPE_CHECKING = False
@@ -15,34 +16,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-class Caller:
+class Caller(Record):
     """Images whose calls reach the patch. `kind` is a PATCH_FROM_ constant of `layout`.
 
     `automaton` is a packed `struct sosc_automaton`, empty if the kind needs none.
     """
 
-    __slots__ = ("automaton", "kind")
-
-    def __init__(self, kind: int, automaton: bytes = b"") -> None:
-        self.kind = kind
-        self.automaton = automaton
+    kind: int
+    automaton: bytes = b""
 
 
-class PatchLibrary:
+class PatchLibrary(Record):
     """A library in a process. `handle` is its dlopen handle there, 0 if it is not loaded.
 
     If `is_kept` is set, the library is never closed.
     """
 
-    __slots__ = ("handle", "is_kept", "path")
-
-    def __init__(self, path: str, handle: int = 0, *, is_kept: bool = False) -> None:
-        self.path = path
-        self.handle = handle
-        self.is_kept = is_kept
+    path: str
+    handle: int = 0
+    is_kept: bool = False
 
 
-class Patch:
+class Patch(Record):
     """A patch: calls of `symbol` reach the function `name` of a library of the table.
 
     `library` is the library's index. `callers` are the images whose calls are redirected, or
@@ -51,17 +46,14 @@ class Patch:
     and `left` is the number of slots that do not.
     """
 
-    __slots__ = ("callers", "function", "left", "library", "name", "original", "slots", "symbol")
-
-    def __init__(self, symbol: str, name: str, library: int, callers: list[Caller]) -> None:
-        self.symbol = symbol
-        self.name = name
-        self.library = library
-        self.callers = callers
-        self.function = 0
-        self.original = 0
-        self.slots = 0
-        self.left = 0
+    symbol: str
+    name: str
+    library: int
+    callers: list[Caller]
+    function: int = 0
+    original: int = 0
+    slots: int = 0
+    left: int = 0
 
 
 class PatchTable:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 
+from soscope.model.record import Record
 from soscope.wire import layout
 from soscope.wire.sharedfile import PlanFile
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 STRINGS_SIZE = 64 << 20  # names of MAX_SLOTS symbols at 256 bytes; sparse
 
 
-class InstrumentPlan:
+class InstrumentPlan(Record):
     """The task of one instrument. `instrument` is an INSTRUMENT_ constant of `layout`.
 
     `rules` and `functions` are the instrument's parts of these sections, as bytes. Their numbers
@@ -29,24 +30,12 @@ class InstrumentPlan:
     is the initial content of that memory.
     """
 
-    __slots__ = ("flags", "functions", "instrument", "own", "own_size", "rules")
-
-    def __init__(
-        self,
-        instrument: int,
-        *,
-        rules: bytes,
-        functions: bytes,
-        flags: int = 0,
-        own_size: int = 0,
-        own: bytes = b"",
-    ) -> None:
-        self.instrument = instrument
-        self.rules = rules
-        self.functions = functions
-        self.flags = flags
-        self.own_size = own_size
-        self.own = own
+    instrument: int
+    rules: bytes
+    functions: bytes
+    flags: int = 0
+    own_size: int = 0
+    own: bytes = b""
 
 
 class Plan:
