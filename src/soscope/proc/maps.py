@@ -9,6 +9,7 @@ from bisect import bisect_right
 from struct import Struct
 
 from soscope.errors import FormatError
+from soscope.model.record import Record
 
 AT_NULL = 0
 AT_PHDR = 3
@@ -68,20 +69,15 @@ _LOWEST = 1 << 16  # usual value of vm.mmap_min_addr
 _GUARD = 1 << 20  # bytes kept free below a mapping, because a stack grows downwards
 
 
-class Mapping:
+class Mapping(Record):
     """One line of /proc/PID/maps; `flags` is the text "rwxp", `path` is "" for anonymous memory."""
 
-    __slots__ = ("end", "flags", "inode", "offset", "path", "start")
-
-    def __init__(
-        self, start: int, end: int, flags: str, offset: int, inode: int, path: str
-    ) -> None:
-        self.start = start
-        self.end = end
-        self.flags = flags
-        self.offset = offset
-        self.inode = inode
-        self.path = path
+    start: int
+    end: int
+    flags: str
+    offset: int
+    inode: int
+    path: str
 
 
 def parse(text: bytes) -> list[Mapping]:
