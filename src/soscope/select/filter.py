@@ -6,6 +6,7 @@ from __future__ import annotations
 from struct import pack
 
 from soscope.errors import UsageError
+from soscope.model.record import Record
 from soscope.select import patterns
 from soscope.select.patterns import (
     Automaton,
@@ -278,18 +279,15 @@ def _with_twins(names: list[str]) -> list[str]:
 MAIN = "MAIN"
 
 
-class Pattern:
+class Pattern(Record):
     """One pattern as the user wrote it. `text` has no slashes around a regular expression.
 
     `members` matches the functions of a set. It is None until the set was looked up.
     """
 
-    __slots__ = ("is_regex", "members", "text")
-
-    def __init__(self, text: str, *, is_regex: bool = False) -> None:
-        self.text = text
-        self.is_regex = is_regex
-        self.members: Automaton | None = None
+    text: str
+    is_regex: bool = False
+    members: Automaton | None = None
 
     @property
     def is_any(self) -> bool:
@@ -320,16 +318,13 @@ class Pattern:
 ANY = Pattern("*")
 
 
-class Rule:
+class Rule(Record, kw_only=True):
     """One rule of a chain. `word` is the text that the user wrote, "" for the implied rule."""
 
-    __slots__ = ("caller", "include", "symbol", "word")
-
-    def __init__(self, *, include: bool, symbol: Pattern, caller: Pattern, word: str) -> None:
-        self.include = include
-        self.symbol = symbol
-        self.caller = caller
-        self.word = word
+    include: bool
+    symbol: Pattern
+    caller: Pattern
+    word: str
 
 
 def parse(expression: str) -> list[Rule]:
@@ -531,20 +526,17 @@ ALL = "all"
 Image = tuple[str, str, bool]  # (name, path, whether it is the program)
 
 
-class Word:
+class Word(Record):
     """The origin of one rule: the option, the text that the user wrote, and the rule's patterns.
 
     `text` is "" for a rule that is implied.
     """
 
-    __slots__ = ("image", "kind", "option", "symbol", "text")
-
-    def __init__(self, option: str, text: str, kind: int, symbol: Pattern, image: Pattern) -> None:
-        self.option = option
-        self.text = text
-        self.kind = kind
-        self.symbol = symbol
-        self.image = image
+    option: str
+    text: str
+    kind: int
+    symbol: Pattern
+    image: Pattern
 
 
 class Selection:

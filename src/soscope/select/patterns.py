@@ -13,6 +13,7 @@ from __future__ import annotations
 from struct import pack
 
 from soscope.errors import UsageError
+from soscope.model.record import Record
 from soscope.wire import layout
 
 TYPE_CHECKING = False
@@ -43,7 +44,7 @@ ANY_BYTE = (1 << 256) - 1
 Tables = tuple[bytes, int, list[int], bytes]
 
 
-class Positions:
+class Positions(Record):
     """A pattern as positions, from which `build` makes an automaton.
 
     `sets[i]` is the set of bytes that position i takes, and `follow[i]` is the set of positions
@@ -52,24 +53,12 @@ class Positions:
     `first_accepts` is set, the empty name matches.
     """
 
-    __slots__ = ("accept", "first", "first_accepts", "follow", "pattern", "sets")
-
-    def __init__(
-        self,
-        pattern: str,
-        sets: list[int],
-        follow: list[int],
-        first: int,
-        accept: int,
-        *,
-        first_accepts: bool,
-    ) -> None:
-        self.pattern = pattern
-        self.sets = sets
-        self.follow = follow
-        self.first = first
-        self.accept = accept
-        self.first_accepts = first_accepts
+    pattern: str
+    sets: list[int]
+    follow: list[int]
+    first: int
+    accept: int
+    first_accepts: bool
 
 
 def too_complex(pattern: str) -> UsageError:

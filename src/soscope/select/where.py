@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from soscope.errors import UsageError
+from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,15 +47,12 @@ _UNITS = {
 }  # fmt: skip
 
 
-class Token:
+class Token(Record):
     """One token: its kind, its text, and its value if it is a number."""
 
-    __slots__ = ("kind", "text", "value")
-
-    def __init__(self, kind: str, text: str, value: float = 0) -> None:
-        self.kind = kind
-        self.text = text
-        self.value = value
+    kind: str
+    text: str
+    value: float = 0
 
 
 def tokens_of(text: str) -> list[Token]:
