@@ -7,7 +7,7 @@ from struct import Struct
 
 from soscope.binfmt.source import AheadSource, ByteSource, broken, take
 from soscope.errors import FormatError
-from soscope.model.record import PlainRecord
+from soscope.model.record import Record, fresh
 
 # Profiles of mcount and gprof: `gmon.out` files, 32 or 64 bits, in both byte orders.
 #
@@ -26,7 +26,7 @@ _HISTOGRAM, _ARC, _BLOCKS = 0, 1, 2
 _PIECE = 1 << 16  # bins in one read
 
 
-class Histogram(PlainRecord):
+class Histogram(Record):
     """How often the program counter was in each of `bins` equal parts of [low, high).
 
     `ticks` has the bins with a count. `rate` ticks are one unit of `dimension`, mostly "seconds",
@@ -34,26 +34,14 @@ class Histogram(PlainRecord):
     the file.
     """
 
-    __slots__ = ("abbreviation", "bins", "dimension", "high", "low", "offset", "rate", "ticks")
-
-    def __init__(
-        self,
-        low: int,
-        high: int,
-        bins: int,
-        rate: int,
-        dimension: str,
-        abbreviation: str,
-        offset: int,
-    ) -> None:
-        self.low = low
-        self.high = high
-        self.bins = bins
-        self.rate = rate
-        self.dimension = dimension
-        self.abbreviation = abbreviation
-        self.offset = offset
-        self.ticks: dict[int, int] = {}
+    low: int
+    high: int
+    bins: int
+    rate: int
+    dimension: str
+    abbreviation: str
+    offset: int
+    ticks: dict[int, int] = fresh(dict)
 
     def bin(self, number: int) -> tuple[int, int]:
         """Return the addresses (start, end) of a bin."""
@@ -62,20 +50,17 @@ class Histogram(PlainRecord):
         return self.low + start, self.low + end
 
 
-class GmonFile(PlainRecord):
+class GmonFile(Record):
     """The contents of a file; `arcs` sums calls by (from, to), `blocks` is the number of counts.
 
     A `from` is a return address, which mcount has mostly rounded down. A `to` lies in the callee.
     """
 
-    __slots__ = ("arcs", "bits", "blocks", "histograms", "order")
-
-    def __init__(self, bits: int, order: str) -> None:
-        self.bits = bits
-        self.order = order
-        self.histograms: list[Histogram] = []
-        self.arcs: dict[tuple[int, int], int] = {}
-        self.blocks = 0
+    bits: int
+    order: str
+    histograms: list[Histogram] = fresh(list)
+    arcs: dict[tuple[int, int], int] = fresh(dict)
+    blocks: int = 0
 
 
 def is_gmon(source: ByteSource) -> bool:
@@ -203,20 +188,17 @@ _DENSITY = 3  # arcs for each 100 bytes of code
 _LEAST, _MOST = 50, 1 << 20  # arcs, at least and at most
 
 
-class LdProfile(PlainRecord):
+class LdProfile(Record):
     """The contents of a file; all addresses count from `low`, a link-time address.
 
     `arcs` are (from, to, count) as in the file. `high` is the end of the code. `lost` is the
     number of arcs that found no room in the table: their calls are not counted.
     """
 
-    __slots__ = ("arcs", "bits", "histogram", "lost")
-
-    def __init__(self, bits: int, histogram: Histogram, lost: int) -> None:
-        self.bits = bits
-        self.histogram = histogram
-        self.lost = lost
-        self.arcs: list[tuple[int, int, int]] = []
+    bits: int
+    histogram: Histogram
+    lost: int
+    arcs: list[tuple[int, int, int]] = fresh(list)
 
     @property
     def low(self) -> int:

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from struct import Struct
 
 from soscope.binfmt.search import offsets_of, places_of
+from soscope.model.record import Record, fresh
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,29 +158,17 @@ class EntryError(Exception):
     """The bytes are not an entry, or are one of a kind that this module does not read."""
 
 
-class Unit:
+class Unit(Record):
     """One unit of .debug_info: its start and end, its version, its abbreviations."""
 
-    __slots__ = (
-        "abbreviations",
-        "at",
-        "end",
-        "first",
-        "path",
-        "skips",
-        "str_offsets",
-        "version",
-    )
-
-    def __init__(self, at: int, end: int, first: int, version: int) -> None:
-        self.at = at
-        self.end = end
-        self.first = first
-        self.version = version
-        self.abbreviations: dict[int, _Abbreviation] = {}
-        self.skips: dict[int, tuple[bool, int, int]] = {}
-        self.path: list[int] = []  # offsets of the entries walked over last
-        self.str_offsets: int | None = None
+    at: int
+    end: int
+    first: int
+    version: int
+    abbreviations: dict[int, _Abbreviation] = fresh(dict)
+    skips: dict[int, tuple[bool, int, int]] = fresh(dict)
+    path: list[int] = fresh(list)  # offsets of the entries walked over last
+    str_offsets: int | None = None
 
 
 class DwarfEntry:

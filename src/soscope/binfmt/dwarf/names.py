@@ -11,6 +11,7 @@ import time
 
 from soscope.binfmt.dwarf.types import C_LANGUAGES, CXX_LANGUAGES, TypeReader, language_of
 from soscope.model.call import UNKNOWN, PassedType, Signature
+from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,16 +39,13 @@ class DwarfError(Exception):
     """The DWARF cannot be read, or not in a reasonable time; the text tells why."""
 
 
-class DwarfName:
+class DwarfName(Record):
     """One definition; `vaddr` is a link-time address in the file that was read."""
 
-    __slots__ = ("is_function", "name", "size", "vaddr")
-
-    def __init__(self, name: str, vaddr: int, size: int, *, is_function: bool) -> None:
-        self.name = name
-        self.vaddr = vaddr
-        self.size = size
-        self.is_function = is_function
+    name: str
+    vaddr: int
+    size: int
+    is_function: bool
 
 
 class Dwarf:

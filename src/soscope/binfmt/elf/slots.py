@@ -10,6 +10,7 @@ from soscope.binfmt.elf.reader import ElfReader
 from soscope.binfmt.source import broken
 from soscope.errors import FormatError
 from soscope.model.arch import UNKNOWN, Arch, RelocationTypes, arch_of_process
+from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def all_symbols(image: ElfReader) -> set[int]:
 Row = tuple[int, int, int]  # r_offset, r_info, r_addend
 
 
-class SlotRelocation:
+class SlotRelocation(Record):
     """One relocation that fills a slot.
 
     `vaddr` is the slot's link-time address, `symbol` an index into DT_SYMTAB. `in_plt` is true
@@ -158,24 +159,12 @@ class SlotRelocation:
     in the image's source.
     """
 
-    __slots__ = ("addend", "at", "in_plt", "is_call", "symbol", "vaddr")
-
-    def __init__(
-        self,
-        vaddr: int,
-        symbol: int,
-        addend: int,
-        at: int,
-        *,
-        in_plt: bool,
-        is_call: bool,
-    ) -> None:
-        self.vaddr = vaddr
-        self.symbol = symbol
-        self.addend = addend
-        self.at = at
-        self.in_plt = in_plt
-        self.is_call = is_call
+    vaddr: int
+    symbol: int
+    addend: int
+    at: int
+    in_plt: bool
+    is_call: bool
 
 
 def slot_relocations(image: ElfReader, arch: Arch | None = None) -> Iterator[SlotRelocation]:

@@ -8,6 +8,7 @@ from bisect import bisect_right
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.stubs.finder import SlotTable, big_endian, branches, numbers, signed
+from soscope.model.record import Record, fresh
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,18 +122,15 @@ def tied(table: SlotTable) -> dict[int, int]:
     return known
 
 
-class _Stub:
+class _Stub(Record):
     """One stub: `choices` are its possible slots, `told` the slots that its callers tell."""
 
-    __slots__ = ("choices", "distance", "end", "is_called", "told", "vaddr")
-
-    def __init__(self, vaddr: int, end: int, distance: int) -> None:
-        self.vaddr = vaddr
-        self.end = end
-        self.distance = distance
-        self.choices: set[int] = set()
-        self.told: set[int] = set()
-        self.is_called = False
+    vaddr: int
+    end: int
+    distance: int
+    choices: set[int] = fresh(set)
+    told: set[int] = fresh(set)
+    is_called: bool = False
 
 
 def _tie(table: SlotTable) -> dict[int, int]:

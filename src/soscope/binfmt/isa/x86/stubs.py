@@ -17,6 +17,7 @@ from soscope.binfmt.stubs.sites import JUMP, PASS, SiteInStub
 from soscope.errors import FormatError
 from soscope.model.arch import EM_386, EM_X86_64, Arch
 from soscope.model.filemap import IPLT, PLT, PLT_GOT, PLT_SEC, RETPOLINE, FileSlot
+from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -388,20 +389,17 @@ def is_padding(code: bytes, at: int) -> bool:
     return True
 
 
-class X86Stub:
+class X86Stub(Record):
     """One stub at link-time address `vaddr`, with `size` bytes.
 
     `slot` is the vaddr of its slot and `symbol` the index of the slot's dynamic symbol, 0 for an
     IFUNC without a name. `slot` is 0 for the first stub, which calls the loader.
     """
 
-    __slots__ = ("size", "slot", "symbol", "vaddr")
-
-    def __init__(self, vaddr: int, size: int, slot: int, symbol: int) -> None:
-        self.vaddr = vaddr
-        self.size = size
-        self.slot = slot
-        self.symbol = symbol
+    vaddr: int
+    size: int
+    slot: int
+    symbol: int
 
 
 class X86Stubs:
