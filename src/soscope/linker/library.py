@@ -14,6 +14,7 @@ from soscope.binfmt.elf.symboltable import SymbolTable
 from soscope.binfmt.source import FileSource
 from soscope.errors import FormatError
 from soscope.linker.machine import Kind, kind_of
+from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -310,11 +311,8 @@ class Library:
             source.rest()
 
 
-class RefusedFile:
+class RefusedFile(Record):
     """Why a file is not taken; `is_final` tells that the loader then gives up."""
 
-    __slots__ = ("is_final", "why")
-
-    def __init__(self, why: str, *, is_final: bool) -> None:
-        self.why = why
-        self.is_final = is_final
+    why: str
+    is_final: bool

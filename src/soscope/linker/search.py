@@ -20,6 +20,7 @@ from soscope.linker.library import DT_AUXILIARY, Library, open_image, stamp_of
 from soscope.linker.machine import Kind, machine_of
 from soscope.linker.paths import Root
 from soscope.linker.system import Found, System
+from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ _MAX_IMAGES = 4096
 _MUSL_ITSELF = tuple(f"lib{name}." for name in ("c", "pthread", "rt", "m", "dl", "util", "xnet"))
 
 
-class Needed:
+class Needed(Record):
     """One file of a program: the program itself, its loader, or a library.
 
     `name` is the name that another file uses for it, `by` that file (None for the program).
@@ -76,18 +77,13 @@ class Needed:
     that can be loaded; then `why` tells the reason.
     """
 
-    __slots__ = ("by", "library", "name", "path", "rpath", "runpath", "why")
-
-    def __init__(
-        self, name: str, path: str, by: Needed | None, library: Library | None, why: str
-    ) -> None:
-        self.name = name
-        self.path = path
-        self.by = by
-        self.library = library
-        self.why = why
-        self.rpath: list[str] | None = None  # folders on this system, once computed
-        self.runpath: list[str] | None = None
+    name: str
+    path: str
+    by: Needed | None
+    library: Library | None
+    why: str
+    rpath: list[str] | None = None  # folders on this system, once computed
+    runpath: list[str] | None = None
 
     @property
     def image(self) -> ElfImage | None:
