@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from soscope.model.record import Record
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,50 +135,24 @@ class Decision:
         self.values = values
 
 
-class Optional:
+class Optional(Record):
     """Parameters that exist only if all `conditions` are true."""
 
-    __slots__ = ("conditions", "parameters")
-
-    def __init__(self, parameters: list[Parameter], conditions: list[Decision]) -> None:
-        self.parameters = parameters
-        self.conditions = conditions
+    parameters: list[Parameter]
+    conditions: list[Decision]
 
 
-class Function:
+class Function(Record):
     """A declared function; `where` is its file and line, `source` its text on one line."""
 
-    __slots__ = (
-        "name",
-        "optionals",
-        "parameters",
-        "result",
-        "source",
-        "variadic",
-        "where",
-        "words",
-    )
-
-    def __init__(
-        self,
-        name: str,
-        result: Type,
-        parameters: list[Parameter],
-        *,
-        variadic: bool,
-        optionals: list[Optional],
-        words: dict[str, list[str]],
-        source: str,
-        where: str,
-    ) -> None:
-        self.name = name
-        self.result = result
-        self.parameters = parameters
-        self.variadic = variadic
-        self.optionals = optionals
-        self.words = words
-        self.source = source
-        self.where = where
+    name: str
+    result: Type
+    parameters: list[Parameter]
+    variadic: bool
+    optionals: list[Optional]
+    words: dict[str, list[str]]
+    source: str
+    where: str
 
     def symbols(self) -> list[str]:
         """Return the names that the declaration is for, with ALSO's, and its version if any."""
@@ -185,17 +161,14 @@ class Function:
         return [f"{name}@{version}" for name in names] if version else names
 
 
-class When:
+class When(Record):
     """The condition of a field; `tag` is the member that it depends on, None if not known (yet).
 
     The tag is the member's offset from the start of the structure with the field, and its type.
     """
 
-    __slots__ = ("decision", "tag")
-
-    def __init__(self, decision: Decision, tag: tuple[int, Type] | None = None) -> None:
-        self.decision = decision
-        self.tag = tag
+    decision: Decision
+    tag: tuple[int, Type] | None = None
 
     def moved(self, by: int) -> When:
         """Return the condition with the tag's offset increased by `by` bytes."""
@@ -235,16 +208,13 @@ class Field:
         return field
 
 
-class Struct:
+class Struct(Record):
     """A structure or union whose fields are printed; `size` and `alignment` are in bytes."""
 
-    __slots__ = ("alignment", "fields", "name", "size")
-
-    def __init__(self, name: str, fields: list[Field], size: int, alignment: int) -> None:
-        self.name = name
-        self.fields = fields
-        self.size = size
-        self.alignment = alignment
+    name: str
+    fields: list[Field]
+    size: int
+    alignment: int
 
     @property
     def shown_size(self) -> int:

@@ -7,6 +7,7 @@ import re
 
 from soscope.model.call import ENDED_RETURN, Captured, Exit
 from soscope.model.image import ERROR_NONE
+from soscope.model.record import Record
 from soscope.prototypes import catalog
 from soscope.prototypes.formats import REST, UNKNOWN_TYPE, Argument
 from soscope.prototypes.printer import Printer, unknown_result, unknown_words
@@ -129,7 +130,7 @@ class Unread(Exception):  # noqa: N818  it is no fault of anything
     """The name gives no parameters, or is of an unsupported kind."""
 
 
-class CxxType:
+class CxxType(Record):
     """A type: `kind` is a constant of this module.
 
     `code` is the letter of a built-in type. `target` is the type that is pointed or referred to.
@@ -137,24 +138,12 @@ class CxxType:
     types of a pack.
     """
 
-    __slots__ = ("arguments", "code", "is_const", "kind", "parts", "target")
-
-    def __init__(
-        self,
-        kind: int,
-        *,
-        code: str = "",
-        target: CxxType | None = None,
-        parts: tuple[str, ...] = (),
-        arguments: tuple[CxxType, ...] | None = None,
-        is_const: bool = False,
-    ) -> None:
-        self.kind = kind
-        self.code = code
-        self.target = target
-        self.parts = parts
-        self.arguments = arguments
-        self.is_const = is_const
+    kind: int
+    code: str = ""
+    target: CxxType | None = None
+    parts: tuple[str, ...] = ()
+    arguments: tuple[CxxType, ...] | None = None
+    is_const: bool = False
 
 
 class CxxFunction:

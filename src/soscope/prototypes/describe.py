@@ -24,6 +24,7 @@ from soscope.model.call import (
     Signature,
 )
 from soscope.model.call import VOID as NOTHING
+from soscope.model.record import Record
 from soscope.prototypes import catalog
 from soscope.prototypes.ctype import (
     ARRAY,
@@ -53,16 +54,13 @@ from soscope.wire import layout
 _UNLIKE = (catalog.SHOW_LONG_DOUBLE, catalog.SHOW_BITS, catalog.SHOW_COMPLEX)
 
 
-class Leaf:
+class Leaf(Record):
     """One field: its name in C, its offset on x86-64, its format, and its conditions."""
 
-    __slots__ = ("at", "path", "show", "when")
-
-    def __init__(self, path: str, at: int, show: catalog.Show, when: catalog.When) -> None:
-        self.path = path
-        self.at = at
-        self.show = show
-        self.when = when
+    path: str
+    at: int
+    show: catalog.Show
+    when: catalog.When
 
 
 def leaves_of(name: str, structs: catalog.Structs) -> list[Leaf] | None:
@@ -118,16 +116,13 @@ _MOST_PIECES = 64
 _VECTORS = (16, 32, 64)  # sizes of one register in bytes
 
 
-class ArgumentPlaces:
+class ArgumentPlaces(Record):
     """Assigns locations, argument by argument."""
 
-    __slots__ = ("floats", "integers", "stack", "structs")
-
-    def __init__(self, structs: dict[str, Struct]) -> None:
-        self.structs = structs
-        self.integers = 0
-        self.floats = 0
-        self.stack = 0
+    structs: dict[str, Struct]
+    integers: int = 0
+    floats: int = 0
+    stack: int = 0
 
     def copy(self) -> ArgumentPlaces:
         """Return a copy of the state, for an alternative list of arguments."""

@@ -7,6 +7,7 @@ import os
 import re
 
 from soscope.errors import FormatError, UsageError
+from soscope.model.record import Record
 from soscope.prototypes import table, typereader
 from soscope.prototypes.capture import CapturePrograms
 from soscope.prototypes.cparser import NotConstantError, value_of
@@ -40,41 +41,27 @@ _PREAMBLE = "types.h"
 _PRAGMA = "#pragma soscope prototypes: "
 
 
-class Added:
+class Added(Record):
     """A declared function: how its calls are captured (`known`) and printed (`row`, `names`).
 
     `kind` is a constant of this module, `file` the file from which it was read. `guessed` is one
     of row.GUESSED_… or "".
     """
 
-    __slots__ = ("file", "guessed", "kind", "known", "names", "row")
-
-    def __init__(
-        self,
-        kind: str,
-        file: str,
-        row: FunctionRow,
-        names: NamedTypes,
-        known: table.Known,
-        guessed: str = "",
-    ) -> None:
-        self.kind = kind
-        self.file = file
-        self.row = row
-        self.names = names
-        self.known = known
-        self.guessed = guessed
+    kind: str
+    file: str
+    row: FunctionRow
+    names: NamedTypes
+    known: table.Known
+    guessed: str = ""
 
 
-class SourceText:
+class SourceText(Record):
     """Declarations in C: `text`, from the source `kind`; `file` is its file, for messages."""
 
-    __slots__ = ("file", "kind", "text")
-
-    def __init__(self, kind: str, file: str, text: str) -> None:
-        self.kind = kind
-        self.file = file
-        self.text = text
+    kind: str
+    file: str
+    text: str
 
     def packed(self) -> str:
         """Return the text with its source and file as C, for a recording."""

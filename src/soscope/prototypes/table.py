@@ -6,6 +6,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from soscope.errors import FormatError
+from soscope.model.record import Record
 from soscope.prototypes.capture import CapturePrograms, Op
 from soscope.prototypes.catalog import TREATMENT_FAMILIES
 from soscope.select.patterns import Automaton, compile_bre
@@ -187,24 +188,14 @@ def gnu_hash(name: bytes) -> int:
     return value
 
 
-class Known:
+class Known(Record):
     """One name for the table; `prototype` is soscope's index of it or `layout.NONE`."""
 
-    __slots__ = ("error_rule", "flags", "name", "programs", "prototype")
-
-    def __init__(
-        self,
-        name: str,
-        flags: int,
-        prototype: int,
-        error_rule: int,
-        programs: CapturePrograms | None,
-    ) -> None:
-        self.name = name
-        self.flags = flags
-        self.prototype = prototype
-        self.error_rule = error_rule
-        self.programs = programs
+    name: str
+    flags: int
+    prototype: int
+    error_rule: int
+    programs: CapturePrograms | None
 
 
 def build(known: list[Known], globs: list[int], *, arguments: bool, exits: bool) -> bytes:
