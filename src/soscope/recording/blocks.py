@@ -10,6 +10,7 @@ import zlib
 from _json import encode_basestring_ascii, make_encoder
 
 from soscope.model.call import ProcessExit, ProcessStart, Signal
+from soscope.model.record import Record
 from soscope.recording import format as form
 from soscope.recording.sink import Stop, Told
 
@@ -214,14 +215,11 @@ _MOST = 4095  # MAX_ERRNO of <linux/err.h>
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class Trouble:
+class Trouble(Record):
     """The first failure to write: its `code` (errno), and `at_byte`, the file's length then."""
 
-    __slots__ = ("at_byte", "code")
-
-    def __init__(self, code: int, at_byte: int) -> None:
-        self.code = code
-        self.at_byte = at_byte
+    code: int
+    at_byte: int
 
     @property
     def is_full(self) -> bool:
