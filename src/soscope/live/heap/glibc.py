@@ -8,6 +8,7 @@ from struct import Struct
 from soscope.binfmt.elf import constants as c
 from soscope.live.heap.chunks import MIN_SIZE, HeapWords, cached_chunks, fast_chunks, size_of
 from soscope.live.heap.memory import TakenRanges, own_words
+from soscope.model.record import Record, fresh
 from soscope.proc.memory import available
 
 TYPE_CHECKING = False
@@ -308,22 +309,17 @@ _MOST_MOVES = 100
 _MOST_SOUGHT = 4 << 20  # bytes searched behind memory from another caller of sbrk
 
 
-class HeapPart:
+class HeapPart(Record):
     """A part of an arena's memory, [start, end): from brk(2), or a heap of a thread's arena.
 
     `first` is its first chunk.
     """
 
-    __slots__ = ("end", "first", "piece", "resident", "start")
-
-    def __init__(
-        self, start: int, end: int, first: int, piece: HeapWords, resident: ResidentPages
-    ) -> None:
-        self.start = start
-        self.end = end
-        self.first = first
-        self.piece = piece
-        self.resident = resident
+    start: int
+    end: int
+    first: int
+    piece: HeapWords
+    resident: ResidentPages
 
 
 class ArenaHeap:
@@ -357,7 +353,7 @@ class ArenaHeap:
         return max(0, used)
 
 
-class GlibcHeap:
+class GlibcHeap(Record):
     """All arenas of one C library, the threads' caches, and malloc's parameters.
 
     `cached` are (address, size) of chunks in caches. `params` is None if the parameters were not
@@ -365,14 +361,11 @@ class GlibcHeap:
     was read.
     """
 
-    __slots__ = ("arenas", "cached", "image", "is_too_large", "params")
-
-    def __init__(self, image: LoadedImage, arenas: list[ArenaHeap], params: Params | None) -> None:
-        self.image = image
-        self.arenas = arenas
-        self.params = params
-        self.cached: list[tuple[int, int]] = []
-        self.is_too_large = False
+    image: LoadedImage
+    arenas: list[ArenaHeap]
+    params: Params | None
+    cached: list[tuple[int, int]] = fresh(list)
+    is_too_large: bool = False
 
     @property
     def is_torn(self) -> bool:

@@ -11,6 +11,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.lookup import Name
 from soscope.binfmt.elf.symboltable import CALL
 from soscope.errors import FormatError
+from soscope.model.record import Record
 from soscope.proc import status
 
 TYPE_CHECKING = False
@@ -38,14 +39,11 @@ _MARKS = {
 }
 
 
-class Allocator:
+class Allocator(Record):
     """An allocator: `name` is None if it is unknown; `image` defines its malloc."""
 
-    __slots__ = ("image", "name")
-
-    def __init__(self, name: str | None, image: LoadedImage | None) -> None:
-        self.name = name
-        self.image = image
+    name: str | None
+    image: LoadedImage | None
 
 
 def find_allocator(images: Images) -> Allocator:
@@ -474,15 +472,12 @@ _MOST = 64 << 20  # resident bytes of one stack, at most
 _LARGEST = 16 << 30  # bytes of one stack: a larger mapping is no stack, and slow
 
 
-class ThreadStack:
+class ThreadStack(Record):
     """One stack [start, end); `tid` is its thread, None if that has ended."""
 
-    __slots__ = ("end", "start", "tid")
-
-    def __init__(self, start: int, end: int, tid: int | None) -> None:
-        self.start = start
-        self.end = end
-        self.tid = tid
+    start: int
+    end: int
+    tid: int | None
 
 
 def find_stacks(space: Space, pages: Pages, taken: TakenRanges) -> list[ThreadStack]:

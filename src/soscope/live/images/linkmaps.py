@@ -7,32 +7,27 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import Dynamic, Encoding, Segment, unpack_segments
 from soscope.binfmt.source import ByteSource
 from soscope.errors import FormatError
+from soscope.model.record import Record
 
 _MOST_IMAGES = 1 << 16
 _MOST_SEGMENTS = 1024
 _MOST_NAME = 4096
 
 
-class Linked:
+class Linked(Record):
     """One entry: its `addr`, the `load_bias` and `path` of its image, and its dynamic section."""
 
-    __slots__ = ("addr", "dynamic", "load_bias", "path")
-
-    def __init__(self, addr: int, load_bias: int, path: str, dynamic: int) -> None:
-        self.addr = addr
-        self.load_bias = load_bias
-        self.path = path
-        self.dynamic = dynamic
+    addr: int
+    load_bias: int
+    path: str
+    dynamic: int
 
 
-class LoaderList:
+class LoaderList(Record):
     """The contents of `struct r_debug` at `addr`: r_state, and the images in list order."""
 
-    __slots__ = ("images", "state")
-
-    def __init__(self, state: int, images: list[Linked]) -> None:
-        self.state = state
-        self.images = images
+    state: int
+    images: list[Linked]
 
 
 def program_segments(source: ByteSource, coding: Encoding, addr: int, count: int) -> list[Segment]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.live.images.image import LoadedImage
+from soscope.model.record import Record, fresh
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,35 +35,22 @@ KIND_ABSOLUTE = "absolute"
 KIND_UNKNOWN = "unknown"
 
 
-class Candidate:
+class Candidate(Record):
     """One definition that was found; `addr` is None if it cannot be known.
 
     `wins` marks the definition that is the answer.
     """
 
-    __slots__ = ("addr", "image", "kind", "rule", "symbol", "version", "wins")
-
-    def __init__(
-        self,
-        addr: int | None,
-        symbol: str,
-        version: str | None,
-        image: LoadedImage | None,
-        rule: str | None,
-        kind: str = KIND_UNKNOWN,
-        *,
-        wins: bool = False,
-    ) -> None:
-        self.addr = addr
-        self.symbol = symbol
-        self.version = version
-        self.image = image
-        self.rule = rule
-        self.kind = kind
-        self.wins = wins
+    addr: int | None
+    symbol: str
+    version: str | None
+    image: LoadedImage | None
+    rule: str | None
+    kind: str = KIND_UNKNOWN
+    wins: bool = False
 
 
-class Answer:
+class Answer(Record):
     """The answer to one query; it is true if it has an address.
 
     >>> with soscope.Process(pid) as process:
@@ -82,38 +70,20 @@ class Answer:
     None. `value` is what --read found at the address, else None.
     """
 
-    __slots__ = (
-        "addr",
-        "candidates",
-        "image",
-        "kind",
-        "offset",
-        "provider",
-        "query",
-        "rule",
-        "size",
-        "status",
-        "symbol",
-        "value",
-        "version",
-        "why",
-    )
-
-    def __init__(self, query: str, status: str = NONE) -> None:
-        self.query = query
-        self.status = status
-        self.addr: int | None = None
-        self.symbol: str | None = None
-        self.version: str | None = None
-        self.image: LoadedImage | None = None
-        self.offset: int | None = None
-        self.kind = KIND_UNKNOWN
-        self.rule: str | None = None
-        self.size = 0
-        self.candidates: list[Candidate] = []
-        self.provider: Candidate | None = None
-        self.value: object = None
-        self.why: list[str] = []
+    query: str
+    status: str = NONE
+    addr: int | None = None
+    symbol: str | None = None
+    version: str | None = None
+    image: LoadedImage | None = None
+    offset: int | None = None
+    kind: str = KIND_UNKNOWN
+    rule: str | None = None
+    size: int = 0
+    candidates: list[Candidate] = fresh(list)
+    provider: Candidate | None = None
+    value: object = None
+    why: list[str] = fresh(list)
 
     def __bool__(self) -> bool:
         return self.status == OK
@@ -164,31 +134,19 @@ class Answer:
 _HEXADECIMAL = ("0x", "0X")
 
 
-class Query:
+class Query(Record):
     """One query: `addr` is set for a query by address, `name` for all others.
 
     `image` is the text before "!", `version` the text behind "@" or "@@". `is_demangled` tells
     that the name is a demangled C++ name.
     """
 
-    __slots__ = ("addr", "image", "is_demangled", "name", "text", "version")
-
-    def __init__(
-        self,
-        text: str,
-        name: str = "",
-        *,
-        addr: int | None = None,
-        image: str | None = None,
-        version: str | None = None,
-        is_demangled: bool = False,
-    ) -> None:
-        self.text = text
-        self.name = name
-        self.addr = addr
-        self.image = image
-        self.version = version
-        self.is_demangled = is_demangled
+    text: str
+    name: str = ""
+    addr: int | None = None
+    image: str | None = None
+    version: str | None = None
+    is_demangled: bool = False
 
 
 def parse(text: str) -> Query:

@@ -22,6 +22,7 @@ from soscope.binfmt.elf.symboltable import static_table
 from soscope.binfmt.source import BufferSource, open_regular
 from soscope.errors import FormatError
 from soscope.live.images.space import Space
+from soscope.model.record import Record
 
 PERF_MAP = "perf-map"
 JIT = "jit"
@@ -37,31 +38,25 @@ _DESCRIPTOR = {64: "IIQQ", 32: "IIII"}
 _ENTRY = {64: "QQQQ", 32: "IIIQ"}
 
 
-class JitName:
+class JitName(Record):
     """A piece of code: `start` is a run-time address, `size` is 0 if it is not known."""
 
-    __slots__ = ("is_function", "name", "rule", "size", "start")
-
-    def __init__(self, start: int, size: int, name: str, rule: str, *, is_function: bool) -> None:
-        self.start = start
-        self.size = size
-        self.name = name
-        self.rule = rule
-        self.is_function = is_function
+    start: int
+    size: int
+    name: str
+    rule: str
+    is_function: bool
 
 
-class JitRoom:
+class JitRoom(Record):
     """How much more may be read of one process: bytes of files, and names of all sources.
 
     `left_out` tells that something was not read.
     """
 
-    __slots__ = ("bytes", "left_out", "names")
-
-    def __init__(self) -> None:
-        self.bytes = _MAX_BYTES
-        self.names = _MAX_NAMES
-        self.left_out = False
+    bytes: int = _MAX_BYTES
+    names: int = _MAX_NAMES
+    left_out: bool = False
 
 
 class JitNames:

@@ -18,6 +18,7 @@ from soscope.binfmt.elf.symboltable import ElfSymbol, dynamic_table
 from soscope.errors import FormatError
 from soscope.live.names.containing import GAP, INSIDE, UNSIZED, Hit, SymbolIndex, find_some, scan
 from soscope.live.names.staticnames import ImageNames, Part
+from soscope.model.record import Record
 
 DYNAMIC = "dlsym"
 VDSO = "vdso"
@@ -46,7 +47,7 @@ _FURNITURE = frozenset(
 )
 
 
-class Place:
+class Place(Record):
     """The result for one address: `symbol` of table `rule`, `offset` bytes into or behind it.
 
     `what` is INSIDE, GAP (behind the end of `symbol`), UNSIZED (at `symbol`, which has no size,
@@ -55,23 +56,12 @@ class Place:
     of the query; from `Locator.at` it is a link-time address.
     """
 
-    __slots__ = ("addr", "offset", "rule", "slot", "symbol", "what")
-
-    def __init__(
-        self,
-        addr: int,
-        what: str,
-        symbol: ElfSymbol | None = None,
-        rule: str = "",
-        offset: int = 0,
-        slot: int = 0,
-    ) -> None:
-        self.addr = addr
-        self.what = what
-        self.symbol = symbol
-        self.rule = rule
-        self.offset = offset
-        self.slot = slot
+    addr: int
+    what: str
+    symbol: ElfSymbol | None = None
+    rule: str = ""
+    offset: int = 0
+    slot: int = 0
 
     @property
     def is_found(self) -> bool:

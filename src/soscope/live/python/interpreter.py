@@ -9,7 +9,6 @@ its own structs, which soscope then uses.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from struct import unpack_from
 
 from soscope.binfmt.elf import constants as c
@@ -19,6 +18,7 @@ from soscope.errors import FormatError, SoscopeError
 from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import Images
 from soscope.live.python.offsets import DEBUG_SIZE, PythonLayout, layout_of
+from soscope.model.record import Record
 
 _RUNTIME = Name(b"_PyRuntime")
 _VERSION = Name(b"Py_Version")
@@ -29,8 +29,7 @@ _FOLDER = re.compile(rb"python3\.(\d{1,2})\0")
 _MOST = 64 << 20  # bytes of a segment that are searched
 
 
-@dataclass(frozen=True, slots=True)
-class Interpreter:
+class Interpreter(Record, frozen=True, eq=True):
     """A CPython in a process.
 
     `version` has three numbers. `runtime` is the run-time address of `_PyRuntime`. `is_shared`

@@ -6,12 +6,8 @@ from __future__ import annotations
 from struct import Struct, unpack_from
 
 from soscope.errors import FormatError, SoscopeError
+from soscope.model.record import Record
 from soscope.wire import headers as layout
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 
 # Offsets in CPython's structs of all that soscope reads: a `PythonLayout` for a minor version.
 #
@@ -64,7 +60,7 @@ AGENT_FIELDS = (
 )
 
 
-class PythonLayout:
+class PythonLayout(Record, kw_only=True, frozen=True, eq=True):
     """The layout of one minor version of CPython, `version` as (3, 11).
 
     A field that the version lacks is NOTHING. `code_varnames` is the tuple of the names of a
@@ -131,22 +127,6 @@ class PythonLayout:
     bytes_data: int = 32
     dict_keys: int = 32
     dict_values: int = 40
-
-    def __init__(self, **fields: Any) -> None:  # importing dataclasses takes as long as the rest
-        vars(self).update(fields)
-
-    def but(self, **fields: Any) -> PythonLayout:
-        """Return a layout with other values of these fields."""
-        return PythonLayout(**{**vars(self), **fields})
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether all fields are equal."""
-        fields = PythonLayout.__annotations__
-        return isinstance(other, PythonLayout) and all(
-            getattr(self, field) == getattr(other, field) for field in fields
-        )
-
-    __hash__ = object.__hash__
 
     def agent_words(self) -> list[int]:
         """Return the fields that the agent needs, in the order of AGENT_FIELDS, as u32 each."""

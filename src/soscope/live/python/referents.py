@@ -7,7 +7,6 @@ of each type that hold references; `tp_members` (descrobject.h) names the others
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import unpack_from
 
 import numpy as np
@@ -19,6 +18,7 @@ from soscope.live.python.objects import Words
 from soscope.live.python.offsets import PythonLayout
 from soscope.live.python.types import HEAP_TYPE, PythonTypes, TypeInfo
 from soscope.live.python.values import c_string, read_str
+from soscope.model.record import Record
 
 LIST, TUPLE, DICT, TYPE = 1 << 25, 1 << 26, 1 << 29, 1 << 31  # of tp_flags
 _MANAGED_DICT, _INLINE_VALUES = 1 << 4, 1 << 2
@@ -36,8 +36,7 @@ _FUNCTION = {48: ".__code__", 56: ".__defaults__", 64: ".__kwdefaults__"}
 ITEM, VALUE, KEY = "item", "value", "key"
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(Record, frozen=True, eq=True):
     """How an object holds another: `by` in full, `shape` without the parts that differ each time.
 
     Both are None if that is not known. `[3]` and `['name']` are an index and a key, `.name` is an

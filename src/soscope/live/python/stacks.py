@@ -20,6 +20,7 @@ from soscope.live.python.lines import LineTable
 from soscope.live.python.offsets import BYTE_INDEX, NOTHING, POINTER
 from soscope.live.python.values import read_bytes, read_str
 from soscope.model.call import OwnFrame
+from soscope.model.record import Record
 
 _PAGE = 4096
 _TAGS = 7
@@ -30,29 +31,23 @@ _MOST_HEADS = 1 << 16
 _TYPE = Name(b"PyCode_Type")
 
 
-class _Code:
+class _Code(Record):
     """A code object: its names and lines, and the bytes that identify it."""
 
-    __slots__ = ("file", "head", "lines", "name")
-
-    def __init__(self, head: bytes, name: str, file: str | None, lines: LineTable | None) -> None:
-        self.head = head
-        self.name = name
-        self.file = file
-        self.lines = lines
+    head: bytes
+    name: str
+    file: str | None
+    lines: LineTable | None
 
 
-class _Seen:
+class _Seen(Record):
     """The data in the head of a frame, valid if `code` is still at `addr`."""
 
-    __slots__ = ("addr", "code", "is_shim", "pair", "previous")
-
-    def __init__(self, previous: int, *, is_shim: bool = False) -> None:
-        self.addr = 0
-        self.code: _Code | None = None
-        self.pair: tuple[OwnFrame, bool] | None = None
-        self.previous = previous
-        self.is_shim = is_shim
+    previous: int
+    is_shim: bool = False
+    addr: int = 0
+    code: _Code | None = None
+    pair: tuple[OwnFrame, bool] | None = None
 
 
 class PythonStacks:

@@ -8,6 +8,7 @@ from struct import iter_unpack, unpack_from
 from soscope.binfmt.source import ByteSource
 from soscope.live.python.offsets import PythonLayout
 from soscope.live.python.values import KIND, WIDE_SHIFT, c_string, read_str, value_of
+from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -346,7 +347,7 @@ PLAIN = "object"  # rule of types without a `__sizeof__`
 UNKNOWN = ""  # rule of types whose own `__sizeof__` is unknown
 
 
-class TypeInfo:
+class TypeInfo(Record):
     """The data of the type at `addr`.
 
     `name` is `type(o).__name__`, `qualified` the module and the qualified name. `basicsize`,
@@ -354,37 +355,14 @@ class TypeInfo:
     the C name of the type that defines the `__sizeof__`, UNKNOWN if that is written in Python.
     """
 
-    __slots__ = (
-        "addr",
-        "basicsize",
-        "flags",
-        "itemsize",
-        "name",
-        "presize",
-        "qualified",
-        "rule",
-    )
-
-    def __init__(
-        self,
-        addr: int,
-        name: str,
-        qualified: str,
-        *,
-        flags: int,
-        basicsize: int,
-        itemsize: int,
-        presize: int,
-        rule: str,
-    ) -> None:
-        self.addr = addr
-        self.name = name
-        self.qualified = qualified
-        self.flags = flags
-        self.basicsize = basicsize
-        self.itemsize = itemsize
-        self.presize = presize
-        self.rule = rule
+    addr: int
+    name: str
+    qualified: str
+    flags: int
+    basicsize: int
+    itemsize: int
+    presize: int
+    rule: str
 
 
 class PythonTypes:

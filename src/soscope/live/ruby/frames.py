@@ -36,6 +36,7 @@ from soscope.live.ruby.layout import (
     RubyLayout,
 )
 from soscope.model.call import OwnFrame
+from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -394,17 +395,12 @@ _UNKNOWN: OwnFrame = ("?", None, None)
 _Seen = tuple[int, int, int, bool]
 
 
-class _KnownChain:
+class _KnownChain(Record):
     """A chain of code seen before: `places` are the memory ranges that identify it."""
 
-    __slots__ = ("codes", "owners", "places")
-
-    def __init__(
-        self, places: HeldPlaces, codes: list[RubyCode | None], owners: list[str | None]
-    ) -> None:
-        self.places = places
-        self.codes = codes
-        self.owners = owners
+    places: HeldPlaces
+    codes: list[RubyCode | None]
+    owners: list[str | None]
 
 
 class RubyStacks:

@@ -11,6 +11,7 @@ from soscope.binfmt.isa import part
 from soscope.errors import FormatError
 from soscope.live.images.image import LoadedImage
 from soscope.live.slots.bindings import Binding, Bindings
+from soscope.model.record import Record
 
 # Code that was changed to bypass a slot: re-aimed stubs and call sites.
 #
@@ -143,7 +144,7 @@ _PIECE_SLOTUSES = 1 << 24
 _CODE = 16
 
 
-class Use:
+class Use(Record):
     """One piece of code that goes through a slot.
 
     `addr` is the run-time address of its first instruction, or of the stub. `displacement` is the
@@ -153,17 +154,12 @@ class Use:
     are shown as bytes.
     """
 
-    __slots__ = ("addr", "code", "displacement", "kind", "section", "text")
-
-    def __init__(
-        self, kind: str, addr: int, displacement: int, section: str, code: bytes, text: str
-    ) -> None:
-        self.kind = kind
-        self.addr = addr
-        self.displacement = displacement
-        self.section = section
-        self.code = code
-        self.text = text
+    kind: str
+    addr: int
+    displacement: int
+    section: str
+    code: bytes
+    text: str
 
 
 def can_search(image: LoadedImage) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from soscope.binfmt.elf import constants as c
 from soscope.errors import FormatError
 from soscope.live.images.image import LoadedImage
+from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,19 +17,16 @@ JUMP, DATA, WORD, IRELATIVE, DTPMOD, COPY = range(6)
 _MAX_BYTES = 1 << 28
 
 
-class RelocatedWord:
+class RelocatedWord(Record):
     """One relocated word: its run-time `addr`, its symbol's index (0 if none), its kind.
 
     `addend` is None if the word itself holds it (DT_REL).
     """
 
-    __slots__ = ("addend", "addr", "kind", "symbol")
-
-    def __init__(self, addr: int, symbol: int, kind: int, addend: int | None) -> None:
-        self.addr = addr
-        self.symbol = symbol
-        self.kind = kind
-        self.addend = addend
+    addr: int
+    symbol: int
+    kind: int
+    addend: int | None
 
 
 def slots_of(image: LoadedImage) -> Iterator[RelocatedWord]:
