@@ -10,6 +10,7 @@ from soscope.binfmt.elf import constants as elf
 from soscope.binfmt.elf.image import ElfImage
 from soscope.entry.ptrace import RemoteMemory
 from soscope.errors import FormatError
+from soscope.model.record import Record
 from soscope.proc import maps, status
 from soscope.proc.status import Refused
 
@@ -40,19 +41,16 @@ class RDebug:
         self.version, self.first, self.brk, self.state, _ = _DEBUG.unpack(data)
 
 
-class LinkMap:
+class LinkMap(Record):
     """One image of the list: its load bias and the address of its dynamic section.
 
     `addr` is the address of its `struct link_map`, which is also dlopen's handle.
     """
 
-    __slots__ = ("addr", "dynamic", "load_bias", "name_addr")
-
-    def __init__(self, addr: int, load_bias: int, name_addr: int, dynamic: int) -> None:
-        self.addr = addr
-        self.load_bias = load_bias
-        self.name_addr = name_addr
-        self.dynamic = dynamic
+    addr: int
+    load_bias: int
+    name_addr: int
+    dynamic: int
 
     def path(self, memory: RemoteMemory) -> str:
         """Return the path that the loader opened, "" for the program itself."""

@@ -24,6 +24,7 @@ from soscope.entry.ptrace import RemoteMemory
 from soscope.entry.stop.tracee import Faulted, Tracee
 from soscope.errors import AgentError, FormatError, NoSuchProcess
 from soscope.model.arch import arch_here
+from soscope.model.record import Record
 from soscope.proc import maps, status
 from soscope.proc.status import Refused
 from soscope.wire import layout, sharedfile
@@ -510,24 +511,19 @@ class Facts:
         return places
 
 
-class Install:
+class Install(Record):
     """One installation. `base` is the agent's address, 0 before it has one.
 
     `hooks_loader` is set if images that are loaded later will be seen. `mark` is called with the
     name of each completed step. `flags` are START_ constants of `layout`.
     """
 
-    __slots__ = ("base", "facts", "flags", "hooks_loader", "mark", "tracee")
-
-    def __init__(
-        self, tracee: Tracee, facts: Facts, mark: Callable[[str], None], flags: int = 0
-    ) -> None:
-        self.tracee = tracee
-        self.flags = flags
-        self.facts = facts
-        self.mark = mark
-        self.base = 0
-        self.hooks_loader = False
+    tracee: Tracee
+    facts: Facts
+    mark: Callable[[str], None]
+    flags: int = 0
+    base: int = 0
+    hooks_loader: bool = False
 
     def run(self, blob: Blob, handover: Handover, undo: Undo) -> None:
         """Do the whole installation. `undo` gets a function for each step that undoes it.

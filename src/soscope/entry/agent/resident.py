@@ -12,6 +12,7 @@ from soscope.entry.isa import arch
 from soscope.entry.ptrace import RemoteMemory
 from soscope.entry.stop.stopping import Threads
 from soscope.errors import FormatError, NoSuchProcess, SoscopeError
+from soscope.model.record import Record, fresh
 from soscope.proc import maps, status
 from soscope.proc import memory as pagemap
 from soscope.proc.maps import Mapping
@@ -36,7 +37,7 @@ _ENTRY = 16  # bytes of an entry trampoline
 Change = tuple[int, int, int, int]  # address, before, after, bytes
 
 
-class Taken:
+class Taken(Record):
     """The result of undoing changes: words restored, and words that other code has changed.
 
     `left` are (address, value) of the latter. `returns` counts return addresses that were
@@ -44,14 +45,11 @@ class Taken:
     memory of sessions was not freed, "" if it was.
     """
 
-    __slots__ = ("kept", "left", "restored", "returns", "stays")
-
-    def __init__(self) -> None:
-        self.restored = 0
-        self.left: list[tuple[int, int]] = []
-        self.returns = 0
-        self.kept = 0
-        self.stays = ""
+    restored: int = 0
+    left: list[tuple[int, int]] = fresh(list)
+    returns: int = 0
+    kept: int = 0
+    stays: str = ""
 
 
 class Page:

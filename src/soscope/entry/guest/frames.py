@@ -15,6 +15,7 @@ from soscope.entry.agent.visit import Visit
 from soscope.entry.isa import arch
 from soscope.entry.ptrace import RemoteMemory
 from soscope.errors import FormatError
+from soscope.model.record import Record, fresh
 from soscope.proc import maps
 from soscope.wire import layout
 
@@ -39,14 +40,11 @@ _MOST_CODE = 64 << 20
 _LONGEST_RESTORER = max(map(len, arch.RESTORERS))
 
 
-class Stack:
+class Stack(Record):
     """The memory from below a stack pointer to the end of its mapping."""
 
-    __slots__ = ("data", "start")
-
-    def __init__(self, start: int, data: bytes) -> None:
-        self.start = start
-        self.data = data
+    start: int
+    data: bytes
 
 
 class CodePlaces:
@@ -265,19 +263,16 @@ SAID = "said"  # the tables mark the outermost frame
 ZERO = "zero"  # the return address is 0 or in the program's start code
 
 
-class Walk:
+class Walk(Record):
     """A walk from a thread's registers up its stack.
 
     `places` are the program counter and, for each caller, the last byte of its call instruction.
     `end` tells how the walk ended, and `sp` is the stack pointer there.
     """
 
-    __slots__ = ("end", "places", "sp")
-
-    def __init__(self) -> None:
-        self.places: list[int] = []
-        self.end = EARLY
-        self.sp = 0
+    places: list[int] = fresh(list)
+    end: str = EARLY
+    sp: int = 0
 
 
 class Frames:
@@ -369,19 +364,16 @@ _WORD = 8
 _PAUSE = 0.002  # seconds between the first two looks
 
 
-class Suspect:
+class Suspect(Record):
     """A thread with words that lead into the code, as it was while stopped.
 
     `stacks` are its own stack and those that signals interrupted. It is empty if they are too
     large to copy.
     """
 
-    __slots__ = ("registers", "stacks", "tid")
-
-    def __init__(self, tid: int, registers: arch.Registers, stacks: list[Stack]) -> None:
-        self.tid = tid
-        self.registers = registers
-        self.stacks = stacks
+    tid: int
+    registers: arch.Registers
+    stacks: list[Stack]
 
 
 class Inside:

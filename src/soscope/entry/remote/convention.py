@@ -6,6 +6,8 @@ entry/remote/conventions.py has the convention of each architecture.
 
 from __future__ import annotations
 
+from soscope.model.record import Record
+
 # Which arguments use up an integer register.
 WORDS_BY_KIND = "kind"  # only integers: floats have their own registers
 WORDS_BY_PLACE = "place"  # every argument: a float leaves its word register empty
@@ -25,7 +27,7 @@ COMPLEX_WORDS = "words"  # as in memory; a result in float registers or two word
 COMPLEX_UNKNOWN = ""  # compilers do not agree
 
 
-class RecordRules:
+class RecordRules(Record, kw_only=True):
     """How structures are passed and returned by value.
 
     Structures of up to `most` bytes (-1: all) and of one of `sizes` (none: any) are passed in
@@ -41,43 +43,16 @@ class RecordRules:
     tell where each eight bytes are, by the psABI of x86-64.
     """
 
-    __slots__ = (
-        "by_class",
-        "has_unions",
-        "is_mixed",
-        "is_right",
-        "is_undivided",
-        "most",
-        "numbers",
-        "pointer",
-        "result_most",
-        "sizes",
-    )
-
-    def __init__(
-        self,
-        *,
-        most: int,
-        numbers: int = 0,
-        has_unions: bool = False,
-        is_mixed: bool = False,
-        sizes: tuple[int, ...] = (),
-        is_right: bool = False,
-        is_undivided: bool = False,
-        result_most: int = 0,
-        pointer: str = "",
-        by_class: bool = False,
-    ) -> None:
-        self.by_class = by_class
-        self.has_unions = has_unions
-        self.most = most
-        self.numbers = numbers
-        self.is_mixed = is_mixed
-        self.sizes = sizes
-        self.is_right = is_right
-        self.is_undivided = is_undivided
-        self.result_most = result_most
-        self.pointer = pointer
+    most: int
+    numbers: int = 0
+    has_unions: bool = False
+    is_mixed: bool = False
+    sizes: tuple[int, ...] = ()
+    is_right: bool = False
+    is_undivided: bool = False
+    result_most: int = 0
+    pointer: str = ""
+    by_class: bool = False
 
 
 class Convention:

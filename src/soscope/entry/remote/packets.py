@@ -13,6 +13,7 @@ from ipaddress import ip_address
 from xml.parsers import expat
 
 from soscope.errors import RemoteError, UsageError
+from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,20 +124,17 @@ _MOST_FILES = 32
 _MOST_REGISTERS = 4096
 
 
-class RemoteRegister:
+class RemoteRegister(Record):
     """One register: its `number`, `size` in bytes, `offset` in the bytes of `g`, and `kind`.
 
     `kind` is its type in the description: "ieee_double", "int", ….
     """
 
-    __slots__ = ("kind", "name", "number", "offset", "size")
-
-    def __init__(self, name: str, number: int, size: int, kind: str) -> None:
-        self.name = name
-        self.number = number
-        self.size = size
-        self.kind = kind
-        self.offset = 0
+    name: str
+    number: int
+    size: int
+    kind: str
+    offset: int = 0
 
 
 def read(

@@ -18,6 +18,7 @@ from soscope.entry.isa import arch
 from soscope.entry.remote.packets import PacketStream
 from soscope.errors import LaunchError, RemoteError
 from soscope.model.arch import Arch
+from soscope.model.record import Record
 from soscope.proc import maps
 from soscope.proc.memory import ProcessMemory
 from soscope.proc.status import signal
@@ -250,21 +251,18 @@ _RUNS, _WAITS, _STANDS, _STOPPED = range(4)
 _NO_CALL = -1, 0  # of a thread that has ended
 
 
-class _Thread:
+class _Thread(Record):
     """One thread. If `is_asked` is set, a stop of it was requested.
 
     If `is_new` is set, it has no breakpoint yet. `since` is the time at which it was last resumed
     after a stop in the emulator's own code.
     """
 
-    __slots__ = ("is_asked", "is_new", "since", "state", "tid")
-
-    def __init__(self, tid: int, *, is_new: bool) -> None:
-        self.tid = tid
-        self.state = _RUNS
-        self.is_asked = False
-        self.since = 0.0
-        self.is_new = is_new
+    tid: int
+    is_new: bool
+    state: int = _RUNS
+    is_asked: bool = False
+    since: float = 0.0
 
 
 class StopSerializer:
