@@ -13,6 +13,7 @@ from soscope.entry.agent.install import Blob
 from soscope.entry.isa import arch
 from soscope.entry.loader import is_loader, program_of
 from soscope.errors import FormatError, LaunchError
+from soscope.model.record import Record
 from soscope.proc import status
 from soscope.proc.memory import ProcessMemory
 from soscope.proc.status import comm
@@ -73,14 +74,11 @@ def inherited() -> list[bytes]:
 # The exit status or the fatal signal of a program.
 
 
-class ExitStatus:
+class ExitStatus(Record):
     """An exit status, or the number of the signal that killed the process. One of them is None."""
 
-    __slots__ = ("signal", "status")
-
-    def __init__(self, status: int | None, signal: int | None) -> None:
-        self.status = status
-        self.signal = signal
+    status: int | None
+    signal: int | None
 
     @classmethod
     def of_wait(cls, status: int) -> ExitStatus:

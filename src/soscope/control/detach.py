@@ -14,6 +14,7 @@ from soscope.entry.agent.resident import Resident, Taken
 from soscope.entry.agent.resting import Remains
 from soscope.entry.agent.visit import Visit
 from soscope.errors import AttachError, NoSuchProcess, NotPermitted
+from soscope.model.record import Record, fresh
 from soscope.proc import status
 from soscope.proc.status import Refused, in_full, read_stat
 
@@ -21,7 +22,7 @@ from soscope.proc.status import Refused, in_full, read_stat
 _NEVER = (status.STATIC, status.VALGRIND, status.FOREIGN, status.BY_LOADER)
 
 
-class Removed:
+class Removed(Record):
     """The result of a detach from process `pid`.
 
     `agents` has each agent that was taken out, with the result. `remains` has agents with what
@@ -35,32 +36,17 @@ class Removed:
     `was_counting` means that the interpreter has stopped counting its objects since, with `notes`.
     """
 
-    __slots__ = (
-        "agents",
-        "closed",
-        "counts",
-        "inert",
-        "left_loaded",
-        "longest_stop",
-        "notes",
-        "owner",
-        "pid",
-        "remains",
-        "was_counting",
-    )
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self.agents: list[tuple[Resident, Taken]] = []
-        self.inert = 0
-        self.remains: list[tuple[Resident, Remains]] = []
-        self.closed: list[str] = []
-        self.left_loaded: dict[str, str] = {}
-        self.longest_stop = 0
-        self.counts = False
-        self.owner: int | None = None
-        self.was_counting = False
-        self.notes: list[str] = []
+    pid: int
+    agents: list[tuple[Resident, Taken]] = fresh(list)
+    inert: int = 0
+    remains: list[tuple[Resident, Remains]] = fresh(list)
+    closed: list[str] = fresh(list)
+    left_loaded: dict[str, str] = fresh(dict)
+    longest_stop: int = 0
+    counts: bool = False
+    owner: int | None = None
+    was_counting: bool = False
+    notes: list[str] = fresh(list)
 
 
 def detach(pid: int) -> Removed:

@@ -17,6 +17,7 @@ from soscope.errors import FormatError, SoscopeError
 from soscope.live.names.locate import Locator
 from soscope.live.names.staticnames import ImageNames
 from soscope.model.call import ProcessExit, ProcessStart, Signal
+from soscope.model.record import Record
 from soscope.proc import maps, status
 from soscope.proc.memory import ProcessMemory
 from soscope.proc.status import signal
@@ -96,7 +97,7 @@ _MOST_EVENTS = 1 << 12
 Pair = tuple[int, int, int]
 
 
-class FlightSettings:
+class FlightSettings(Record):
     """The time to keep, and the events that write it. Times are nanoseconds.
 
     `last_ns` is the length of time to record. `on_crash` writes when a signal has killed a
@@ -104,26 +105,20 @@ class FlightSettings:
     both, a recording is written at the end. SIGNAL always writes one.
     """
 
-    __slots__ = ("last_ns", "on_crash", "on_symbol")
-
-    def __init__(self, last_ns: int, *, on_crash: bool, on_symbol: list[str]) -> None:
-        self.last_ns = last_ns
-        self.on_crash = on_crash
-        self.on_symbol = on_symbol
+    last_ns: int
+    on_crash: bool
+    on_symbol: list[str]
 
 
-class Flight:
+class Flight(Record):
     """A recording written to `path` because of `why`, with the `held_ns` before that event.
 
     `held_ns` is None if the recording has the whole time that the user asked for.
     """
 
-    __slots__ = ("held_ns", "path", "why")
-
-    def __init__(self, path: str, why: str, held_ns: int | None) -> None:
-        self.path = path
-        self.why = why
-        self.held_ns = held_ns
+    path: str
+    why: str
+    held_ns: int | None
 
 
 class FlightRecorder:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from soscope.model.call import time_text
 from soscope.model.image import TracedImage
+from soscope.model.record import Record, fresh
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -274,7 +275,7 @@ class ProgramOutcome:
         return (self.path, *((image.name, image.path, image.identity) for image in self.images))
 
 
-class AttachedOutcome:
+class AttachedOutcome(Record):
     """A process that was attached to, and goes on.
 
     `has_ended` is set if it does not go on, or if it runs another program by now. `executed` is
@@ -285,40 +286,15 @@ class AttachedOutcome:
     not be taken out. `is_exit_known` is set if its exit status is known.
     """
 
-    __slots__ = (
-        "executed",
-        "failure",
-        "has_ended",
-        "is_exit_known",
-        "kept",
-        "left",
-        "longest_stop_ns",
-        "pid",
-        "restored",
-    )
-
-    def __init__(
-        self,
-        pid: int,
-        *,
-        has_ended: bool,
-        executed: str | None,
-        longest_stop_ns: int,
-        restored: int,
-        kept: int,
-        left: int,
-        failure: str | None,
-        is_exit_known: bool = False,
-    ) -> None:
-        self.pid = pid
-        self.has_ended = has_ended
-        self.executed = executed
-        self.longest_stop_ns = longest_stop_ns
-        self.restored = restored
-        self.kept = kept
-        self.left = left
-        self.failure = failure
-        self.is_exit_known = is_exit_known
+    pid: int
+    has_ended: bool
+    executed: str | None
+    longest_stop_ns: int
+    restored: int
+    kept: int
+    left: int
+    failure: str | None
+    is_exit_known: bool = False
 
     @property
     def lacking(self) -> str:
@@ -329,7 +305,7 @@ class AttachedOutcome:
         return f"{what}, which is not traced: -f follows what it executes"
 
 
-class ChildPrograms:
+class ChildPrograms(Record):
     """Programs that children of the observed programs have executed without being followed.
 
     The agents in the children report them. `count` is the number of programs, `names` has the
@@ -339,12 +315,9 @@ class ChildPrograms:
 
     MOST_NAMES = 6  # names in a line
 
-    __slots__ = ("can_follow", "count", "names")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.names: list[str] = []
-        self.can_follow = True
+    count: int = 0
+    names: list[str] = fresh(list)
+    can_follow: bool = True
 
     @classmethod
     def of(cls, document: object) -> ChildPrograms:
@@ -386,14 +359,11 @@ class ChildPrograms:
         return {"programs": self.count, "names": self.names, "can_follow": self.can_follow}
 
 
-class EngineVerdict:
+class EngineVerdict(Record):
     """The result of comparing two engines: `line` is to be shown, `is_same` if they agree."""
 
-    __slots__ = ("is_same", "line")
-
-    def __init__(self, line: str, *, is_same: bool) -> None:
-        self.line = line
-        self.is_same = is_same
+    line: str
+    is_same: bool
 
 
 class Outcome:

@@ -21,6 +21,7 @@ from soscope.entry.agent.visit import Executed, Visit
 from soscope.entry.guest.call import CallFault, call
 from soscope.entry.guest.frames import who_stays
 from soscope.errors import AttachError, NoSuchProcess, SoscopeError, UsageError
+from soscope.model.record import Record, fresh
 from soscope.proc import maps
 from soscope.proc.status import Refused, in_full
 from soscope.select.patterns import pack_patterns
@@ -40,19 +41,16 @@ _LEAVING = 1.0  # seconds that threads may take to leave a library
 _CLOSED, _INSIDE, _LED, _IN_USE = "closed", "inside", "led to", "in use"
 
 
-class Closing:
+class Closing(Record):
     """The result of closing libraries, by their paths.
 
     `closed` are the libraries that were closed. `left` maps the path of each library that stays
     loaded to the reason. `longest_stop` is the longest time in ns that a thread was stopped.
     """
 
-    __slots__ = ("closed", "left", "longest_stop")
-
-    def __init__(self) -> None:
-        self.closed: list[str] = []
-        self.left: dict[str, str] = {}
-        self.longest_stop = 0
+    closed: list[str] = fresh(list)
+    left: dict[str, str] = fresh(dict)
+    longest_stop: int = 0
 
 
 def close_unused(pid: int, known: list[str]) -> Closing:
@@ -209,22 +207,19 @@ _NAMES = 1 << 20  # bytes for the names of images
 _BUSY = 15.0  # seconds to wait for a loader that is at work
 
 
-class Replacement:
+class Replacement(Record):
     """A request: calls of `symbol` shall reach `function` of the file `library` (absolute path).
 
     `text` is the user's spelling of the request, or "" if it did not come as text.
     """
 
-    __slots__ = ("function", "library", "symbol", "text")
-
-    def __init__(self, symbol: str, library: str, function: str, text: str = "") -> None:
-        self.symbol = symbol
-        self.library = library
-        self.function = function
-        self.text = text
+    symbol: str
+    library: str
+    function: str
+    text: str = ""
 
 
-class Patched:
+class Patched(Record):
     """The result of patching process `pid`.
 
     `replaced` are pairs (library, patch) that are in place now. `restored` counts words that have
@@ -235,28 +230,15 @@ class Patched:
     has the reason or another remark.
     """
 
-    __slots__ = (
-        "closed",
-        "left",
-        "left_loaded",
-        "longest_stop",
-        "note",
-        "pid",
-        "replaced",
-        "restored",
-        "waiting",
-    )
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self.replaced: list[tuple[str, Patch]] = []
-        self.restored = 0
-        self.left: list[tuple[int, int]] = []
-        self.closed: list[str] = []
-        self.left_loaded: dict[str, str] = {}
-        self.longest_stop = 0
-        self.waiting = 0
-        self.note = ""
+    pid: int
+    replaced: list[tuple[str, Patch]] = fresh(list)
+    restored: int = 0
+    left: list[tuple[int, int]] = fresh(list)
+    closed: list[str] = fresh(list)
+    left_loaded: dict[str, str] = fresh(dict)
+    longest_stop: int = 0
+    waiting: int = 0
+    note: str = ""
 
     def close_unused(self, known: list[str]) -> None:
         """Close libraries that no patch needs any more. `known` are the paths of such libraries."""
@@ -530,7 +512,7 @@ def own(visit: Visit, agent: Resident) -> None:
     agent.hold()
 
 
-class Undone:
+class Undone(Record):
     """The result of taking patches out.
 
     `taken` concerns all words of the agent. `restored` counts slots, and `left` are pairs
@@ -538,13 +520,10 @@ class Undone:
     that is never closed to the reason.
     """
 
-    __slots__ = ("kept", "left", "restored", "taken")
-
-    def __init__(self, taken: Taken) -> None:
-        self.taken = taken
-        self.restored = 0
-        self.left: list[tuple[int, int]] = []
-        self.kept: dict[str, str] = {}
+    taken: Taken
+    restored: int = 0
+    left: list[tuple[int, int]] = fresh(list)
+    kept: dict[str, str] = fresh(dict)
 
 
 def take_out(visit: Visit, agent: Resident, symbols: list[str]) -> Undone:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 
 from soscope.entry.agent.put_in import PutIn
+from soscope.model.record import Record
 from soscope.proc.status import processor_times
 from soscope.wire.block import ControlBlock
 
@@ -120,20 +121,17 @@ class SessionEvents:
 # A thread under observation.
 
 
-class TaskMoment:
+class TaskMoment(Record):
     """What a thread has had until `at_ns`, in ns: how long it `ran`, how long it was `queued`.
 
     It is queued while it waits for a processor. `ours` is for how long our own thread ran or was
     queued.
     """
 
-    __slots__ = ("at_ns", "ours", "queued", "ran")
-
-    def __init__(self, at_ns: int, ran: int, queued: int, ours: int) -> None:
-        self.at_ns = at_ns
-        self.ran = ran
-        self.queued = queued
-        self.ours = ours
+    at_ns: int
+    ran: int
+    queued: int
+    ours: int
 
     @classmethod
     def of(cls, tid: int) -> TaskMoment | None:
@@ -153,7 +151,7 @@ class TaskMoment:
         return max(min(still, self.ours - before.ours), 0)
 
 
-class Task:
+class Task(Record):
     """One thread; that of a process without further threads has `tid` == `pid`.
 
     `is_seized` says whether we trace it, `put_in` is there while its program is loaded,
@@ -162,23 +160,11 @@ class Task:
     for the process that soscope forked, until that executes the command.
     """
 
-    __slots__ = (
-        "has_executed",
-        "is_seized",
-        "pid",
-        "program",
-        "put_in",
-        "stopped",
-        "tid",
-        "went_on",
-    )
-
-    def __init__(self, tid: int, pid: int, program: Program | None, *, is_seized: bool) -> None:
-        self.tid = tid
-        self.pid = pid
-        self.program = program
-        self.is_seized = is_seized
-        self.put_in: PutIn | None = None
-        self.went_on: TaskMoment | None = None
-        self.stopped = 0
-        self.has_executed = False
+    tid: int
+    pid: int
+    program: Program | None
+    is_seized: bool
+    put_in: PutIn | None = None
+    went_on: TaskMoment | None = None
+    stopped: int = 0
+    has_executed: bool = False
