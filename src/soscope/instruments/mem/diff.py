@@ -10,7 +10,7 @@ from typing import Any
 from soscope.errors import RecordingError
 from soscope.instruments.mem.model import COMPLETE, SCHEMA, MemReport
 from soscope.model.call import StackFrame
-from soscope.model.record import PlainRecord
+from soscope.model.record import PlainRecord, Record, fresh
 from soscope.recording.reader import document_of, document_text, number_of, text_of
 
 TYPE_CHECKING = False
@@ -26,14 +26,11 @@ _Sum = tuple[int, int]
 _NOTHING: _Sum = (0, 0)
 
 
-class MemSums:
+class MemSums(Record):
     """Counts and bytes by file, line and type. `live` is how many things are alive in all."""
 
-    __slots__ = ("by_place", "live")
-
-    def __init__(self, live: int) -> None:
-        self.live = live
-        self.by_place: dict[Place, _Sum] = {}
+    live: int
+    by_place: dict[Place, _Sum] = fresh(dict)
 
     def add(self, place: Place, count: int, size: int) -> None:
         """Add `count` things with `size` bytes in total."""
@@ -47,21 +44,18 @@ class MemSums:
         return sum(count for count, _ in rows), sum(size for _, size in rows)
 
 
-class MemSide:
+class MemSide(Record):
     """One side of a comparison: the content of the file `path`.
 
     `objects` and `blocks` are None if they were not recorded. `state` and `notes` are those of
     its report.
     """
 
-    __slots__ = ("blocks", "notes", "objects", "path", "state")
-
-    def __init__(self, path: str, state: str, notes: list[str]) -> None:
-        self.path = path
-        self.state = state
-        self.notes = notes
-        self.objects: MemSums | None = None
-        self.blocks: MemSums | None = None
+    path: str
+    state: str
+    notes: list[str]
+    objects: MemSums | None = None
+    blocks: MemSums | None = None
 
     def sums(self, what: str) -> MemSums | None:
         """Return the sums of OBJECTS or BLOCKS, None if they were not recorded."""

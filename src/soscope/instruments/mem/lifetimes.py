@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from soscope.instruments.mem.model import NativeTotals
 from soscope.instruments.mem.sampled import Chances
+from soscope.model.record import Record, fresh
 from soscope.recording.arrays import UNITS, units_of, units_of_chunks
 from soscope.recording.clock import Clock
 from soscope.recording.reader import RecordingFile
@@ -351,15 +352,12 @@ class MappedArea:
         return self.size if self.left == self.whole else self.left
 
 
-class _Space:
+class _Space(Record):
     """The mappings of one process, as sorted parts that do not overlap."""
 
-    __slots__ = ("ends", "of", "starts")
-
-    def __init__(self) -> None:
-        self.starts: list[int] = []
-        self.ends: list[int] = []
-        self.of: list[MappedArea] = []
+    starts: list[int] = fresh(list)
+    ends: list[int] = fresh(list)
+    of: list[MappedArea] = fresh(list)
 
     def cut(self, start: int, end: int) -> list[MappedArea]:
         """Remove [start, end). Return the mappings that had a part of it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.control.outcome import STOPPED_DURATION, ChildPrograms, Price
 from soscope.model.call import ProcessExit, ProcessStart, StackFrame
-from soscope.model.record import PlainRecord
+from soscope.model.record import PlainRecord, Record
 from soscope.proc.status import signal_name
 from soscope.recording.reader import RecordingFile
 
@@ -21,49 +21,25 @@ PEAK = "peak"  # blocks alive when most bytes were,
 TEMPORARY = "temporary"  # or blocks that their thread freed before it made another one
 
 
-class Survivor(PlainRecord):
+class Survivor(Record):
     """Objects of one type that were made at one line and are alive.
 
     `file` is None if no frame was running. `error_count` and `error_bytes` are half widths of the
     95 % interval if objects were sampled, else None.
     """
 
-    __slots__ = (
-        "bytes",
-        "count",
-        "error_bytes",
-        "error_count",
-        "file",
-        "line",
-        "pid",
-        "qualname",
-        "type",
-    )
-
-    def __init__(
-        self,
-        file: str | None,
-        line: int,
-        type: str,  # noqa: A002  as the document calls it
-        qualname: str,
-        count: int,
-        bytes: int,  # noqa: A002  as the document calls it
-        pid: int,
-        error_count: int | None = None,
-        error_bytes: int | None = None,
-    ) -> None:
-        self.file = file
-        self.line = line
-        self.type = type
-        self.qualname = qualname
-        self.count = count
-        self.bytes = bytes
-        self.pid = pid
-        self.error_count = error_count
-        self.error_bytes = error_bytes
+    file: str | None
+    line: int
+    type: str  # as the document calls it
+    qualname: str
+    count: int
+    bytes: int  # as the document calls it
+    pid: int
+    error_count: int | None = None
+    error_bytes: int | None = None
 
 
-class NativeRow(PlainRecord):
+class NativeRow(Record):
     """Blocks or mappings of one stack. `api` is the function that the program called.
 
     `thread` is the thread that made all of them, None if several did. `frames` begin with the
@@ -73,30 +49,17 @@ class NativeRow(PlainRecord):
     else `sizes` is None.
     """
 
-    __slots__ = ("api", "bytes", "count", "error_bytes", "frames", "pid", "sizes", "thread")
-
-    def __init__(
-        self,
-        api: str,
-        count: int,
-        bytes: int,  # noqa: A002  as the document calls it
-        thread: int | None,
-        frames: tuple[StackFrame, ...],
-        pid: int,
-        error_bytes: int | None = None,
-        sizes: tuple[int, int] | None = None,
-    ) -> None:
-        self.api = api
-        self.sizes = sizes
-        self.count = count
-        self.bytes = bytes
-        self.thread = thread
-        self.frames = frames
-        self.pid = pid
-        self.error_bytes = error_bytes
+    api: str
+    count: int
+    bytes: int  # as the document calls it
+    thread: int | None
+    frames: tuple[StackFrame, ...]
+    pid: int
+    error_bytes: int | None = None
+    sizes: tuple[int, int] | None = None
 
 
-class NativeTotals(PlainRecord):
+class NativeTotals(Record, kw_only=True):
     """Total numbers of blocks or mappings, and the bytes that were asked for.
 
     `peak` and `peak_bytes` are the blocks and bytes alive when most bytes were, at `peak_time_ns`
@@ -105,57 +68,25 @@ class NativeTotals(PlainRecord):
     exact. If blocks were only counted, the peaks and `temporary` are None, as they are not known.
     """
 
-    __slots__ = (
-        "allocated_bytes",
-        "allocations",
-        "error_bytes",
-        "frees",
-        "live",
-        "live_bytes",
-        "peak",
-        "peak_bytes",
-        "peak_time_ns",
-        "temporary",
-    )
-
-    def __init__(
-        self,
-        *,
-        live: int = 0,
-        live_bytes: int = 0,
-        allocations: int = 0,
-        frees: int = 0,
-        allocated_bytes: int = 0,
-        peak: int | None = 0,
-        peak_bytes: int | None = 0,
-        peak_time_ns: int | None = None,
-        temporary: int | None = 0,
-        error_bytes: int | None = None,
-    ) -> None:
-        self.error_bytes = error_bytes
-        self.live = live
-        self.live_bytes = live_bytes
-        self.allocations = allocations
-        self.frees = frees
-        self.allocated_bytes = allocated_bytes
-        self.peak = peak
-        self.peak_bytes = peak_bytes
-        self.peak_time_ns = peak_time_ns
-        self.temporary = temporary
+    live: int = 0
+    live_bytes: int = 0
+    allocations: int = 0
+    frees: int = 0
+    allocated_bytes: int = 0
+    peak: int | None = 0
+    peak_bytes: int | None = 0
+    peak_time_ns: int | None = None
+    temporary: int | None = 0
+    error_bytes: int | None = None
 
 
-class ObjectTotals(PlainRecord):
+class ObjectTotals(Record):
     """Total numbers of objects: alive, created and destroyed."""
 
-    __slots__ = ("created", "destroyed", "live", "live_bytes")
-
-    def __init__(
-        self, live: int, live_bytes: int, created: int | None, destroyed: int | None
-    ) -> None:
-        self.live = live
-        self.live_bytes = live_bytes
-        self.created = created
-        self.destroyed = destroyed
+    live: int
+    live_bytes: int
+    created: int | None
+    destroyed: int | None
 
 
 class RssParts(PlainRecord):
@@ -178,38 +109,29 @@ class RssParts(PlainRecord):
         return sum(getattr(self, name) for name in self.__slots__)
 
 
-class EndOf(PlainRecord):
+class EndOf(Record):
     """The end of a process: `status`, or the name of a `signal`. Both are None if not known."""
 
-    __slots__ = ("signal", "status")
-
-    def __init__(self, status: int | None = None, signal: str | None = None) -> None:
-        self.status = status
-        self.signal = signal
+    status: int | None = None
+    signal: str | None = None
 
 
-class Cut(PlainRecord):
+class Cut(Record):
     """The place behind byte `at_byte` where a recording is cut off. `by` is the cause."""
 
-    __slots__ = ("at_byte", "by")
-
-    def __init__(self, at_byte: int, by: str) -> None:
-        self.at_byte = at_byte
-        self.by = by
+    at_byte: int
+    by: str
 
 
-class MemProcess(PlainRecord):
+class MemProcess(Record):
     """A process of a recording; `state` is one of STATES."""
 
-    __slots__ = ("command", "cut", "exit", "parent", "pid", "state")
-
-    def __init__(self, pid: int, parent: int | None, command: list[str]) -> None:
-        self.pid = pid
-        self.parent = parent
-        self.command = command
-        self.state = CUT
-        self.cut: Cut | None = None
-        self.exit: EndOf | None = None
+    pid: int
+    parent: int | None
+    command: list[str]
+    state: str = CUT
+    cut: Cut | None = None
+    exit: EndOf | None = None
 
 
 class Younger(PlainRecord):

@@ -13,6 +13,7 @@ from soscope.control.session import Session
 from soscope.control.settings import Instrument, SessionSettings
 from soscope.entry.loader import is_loader, program_of
 from soscope.errors import FormatError
+from soscope.model.record import Record, fresh
 from soscope.proc.status import command_words, in_full
 
 TYPE_CHECKING = False
@@ -118,7 +119,7 @@ _INTERPRETERS = frozenset((b"python", b"pypy", b"ruby", b"irb", b"pytest", b"gun
 _FIRST_LINE = 256  # bytes of a script that are read
 
 
-class MemSettings:
+class MemSettings(Record):
     """What to record of the memory of a command, or of a process that runs already.
 
     `objects` and `blocks` tell which of them are recorded. With `types`, only counts by type or
@@ -133,59 +134,22 @@ class MemSettings:
     session, `refused` tells for which processes there are no objects, and why.
     """
 
-    __slots__ = (
-        "aggregate",
-        "blocks",
-        "collect",
-        "command",
-        "divide",
-        "duration_ns",
-        "follow",
-        "objects",
-        "older_ns",
-        "pid",
-        "prepare",
-        "qualname",
-        "record",
-        "refused",
-        "sample_bytes",
-        "types",
-    )
-
-    def __init__(
-        self,
-        command: list[str],
-        record: str,
-        *,
-        objects: bool = False,
-        blocks: bool = False,
-        types: bool = False,
-        aggregate: bool = False,
-        sample_bytes: int | None = None,
-        collect: bool = False,
-        qualname: bool = False,
-        follow: bool = False,
-        divide: Divide | None = None,
-        prepare: Callable[[], object] | None = None,
-        pid: int | None = None,
-        duration_ns: int | None = None,
-    ) -> None:
-        self.command = command
-        self.record = record
-        self.objects = objects
-        self.blocks = blocks
-        self.types = types
-        self.aggregate = aggregate
-        self.older_ns = 0
-        self.refused: list[str] = []
-        self.sample_bytes = sample_bytes
-        self.collect = collect
-        self.qualname = qualname
-        self.follow = follow
-        self.divide = divide
-        self.prepare = prepare
-        self.pid = pid
-        self.duration_ns = duration_ns
+    command: list[str]
+    record: str
+    objects: bool = False
+    blocks: bool = False
+    types: bool = False
+    aggregate: bool = False
+    sample_bytes: int | None = None
+    collect: bool = False
+    qualname: bool = False
+    follow: bool = False
+    divide: Divide | None = None
+    prepare: Callable[[], object] | None = None
+    pid: int | None = None
+    duration_ns: int | None = None
+    older_ns: int = 0
+    refused: list[str] = fresh(list)
 
 
 def is_interpreter(command: Sequence[str]) -> bool:

@@ -25,7 +25,7 @@ from soscope.instruments.prof.model import (
 from soscope.linker.collect import shortfall
 from soscope.linker.library import open_image
 from soscope.model.filemap import FileSlot
-from soscope.model.record import PlainRecord
+from soscope.model.record import PlainRecord, Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -259,17 +259,14 @@ def _words(mapped: ElfMap, starts: set[int]) -> dict[int, int]:
 # but such loads are counted.
 
 
-class Sites:
+class Sites(Record):
     """The calls of one hook. `returns` are the link-time addresses behind them, in order.
 
     `loads` is how often code loads only the address of the hook.
     """
 
-    __slots__ = ("loads", "returns")
-
-    def __init__(self, returns: list[int], loads: int) -> None:
-        self.returns = returns
-        self.loads = loads
+    returns: list[int]
+    loads: int
 
 
 def find_sites(mapped: ElfMap, slots: Iterable[FileSlot], own: Iterable[int]) -> Sites | None:
@@ -680,15 +677,12 @@ _BOUNDARY = {BOUNDARY_COUNT: 0.6, BOUNDARY_TIME: 31.5}
 MEASURED = "measured in November 2026, on a virtual machine of 2 processors"
 
 
-class PricedMode(PlainRecord):
+class PricedMode(Record):
     """One mode, which costs `ns` a call. `reason` tells why it does not work, None if it does."""
 
-    __slots__ = ("mode", "ns", "reason")
-
-    def __init__(self, mode: str, ns: float, reason: str | None) -> None:
-        self.mode = mode
-        self.ns = ns
-        self.reason = reason
+    mode: str
+    ns: float
+    reason: str | None
 
     @property
     def works(self) -> bool:

@@ -8,7 +8,7 @@ from math import sqrt
 from soscope.control.settings import Hooks, Instrument
 from soscope.errors import FormatError
 from soscope.instruments.prof.model import MODE_COUNT, MODE_LOG, MODE_QUIET, MODE_SAMPLE, MODE_TIME
-from soscope.model.record import PlainRecord
+from soscope.model.record import PlainRecord, Record
 from soscope.prototypes import load, table
 from soscope.recording.sink import Sink
 from soscope.select.filter import ALL, compile_selection
@@ -37,7 +37,7 @@ _RETURNED = 1  # marks a frame that has returned below open ones
 _WORDS = PROF_NODE.size // 8
 
 
-class CallNode(PlainRecord):
+class CallNode(Record):
     """A function on one call path.
 
     `parent` is an index into `ThreadCalls.nodes`, before this node, or ROOT. `function` is the
@@ -48,43 +48,16 @@ class CallNode(PlainRecord):
     seen, so no call is timed.
     """
 
-    __slots__ = (
-        "caller",
-        "calls",
-        "function",
-        "hook",
-        "parent",
-        "self_ticks",
-        "site",
-        "timed",
-        "total_ticks",
-        "unseen",
-    )
-
-    def __init__(
-        self,
-        parent: int,
-        function: int,
-        caller: int,
-        site: int,
-        hook: int,
-        *,
-        calls: int = 0,
-        timed: int = 0,
-        total_ticks: int = 0,
-        self_ticks: int = 0,
-        unseen: bool = False,
-    ) -> None:
-        self.parent = parent
-        self.function = function
-        self.caller = caller
-        self.site = site
-        self.hook = hook
-        self.calls = calls
-        self.timed = timed
-        self.total_ticks = total_ticks
-        self.self_ticks = self_ticks
-        self.unseen = unseen
+    parent: int
+    function: int
+    caller: int
+    site: int
+    hook: int
+    calls: int = 0
+    timed: int = 0
+    total_ticks: int = 0
+    self_ticks: int = 0
+    unseen: bool = False
 
 
 class ThreadCalls(PlainRecord):
@@ -336,7 +309,7 @@ def _parent(key: int, rows: dict[int, list[int]]) -> int:
 _FEW = 30  # with fewer calls, a mean tells little
 
 
-class NodeTimes(PlainRecord):
+class NodeTimes(Record):
     """Ticks of a node's calls: `total` includes the calls inside them, and `self_` does not.
 
     Both are without the cost of hooks. `overhead` is what has been subtracted from `self_`.
@@ -346,21 +319,11 @@ class NodeTimes(PlainRecord):
     include the error of the estimate. None means that no call was timed.
     """
 
-    __slots__ = ("doubt", "overhead", "self_", "total", "total_doubt")
-
-    def __init__(
-        self,
-        total: int | None,
-        self_: int | None,
-        overhead: int | None,
-        doubt: int | None,
-        total_doubt: int | None,
-    ) -> None:
-        self.total = total
-        self.self_ = self_
-        self.overhead = overhead
-        self.doubt = doubt
-        self.total_doubt = total_doubt
+    total: int | None
+    self_: int | None
+    overhead: int | None
+    doubt: int | None
+    total_doubt: int | None
 
 
 _UNKNOWN = NodeTimes(None, None, None, None, None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from soscope.control.outcome import ChildPrograms, Price
 from soscope.model.call import Delays, StackFrame
-from soscope.model.record import PlainRecord
+from soscope.model.record import PlainRecord, Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ HOOKS = "soscope's own hooks ran"  # reason why samples stand for no time of the
 NOBODY = -1  # in place of an unknown caller
 
 
-class ProfFunction(PlainRecord):
+class ProfFunction(Record):
     """A function of `image`, or a place outside of known functions, with `addr` and `size` 0.
 
     `image` is the image's name and `path` its file, "" if they are not known. `symbol` is "?" if
@@ -43,28 +43,16 @@ class ProfFunction(PlainRecord):
     `file` and `line` are where the function begins, None if not known.
     """
 
-    __slots__ = ("addr", "file", "image", "line", "path", "size", "symbol")
-
-    def __init__(
-        self,
-        image: str,
-        symbol: str,
-        addr: int = 0,
-        size: int = 0,
-        path: str = "",
-        file: str | None = None,
-        line: int | None = None,
-    ) -> None:
-        self.image = image
-        self.symbol = symbol
-        self.addr = addr
-        self.size = size
-        self.path = path
-        self.file = file
-        self.line = line
+    image: str
+    symbol: str
+    addr: int = 0
+    size: int = 0
+    path: str = ""
+    file: str | None = None
+    line: int | None = None
 
 
-class ProfSums(PlainRecord):
+class ProfSums(Record):
     """The numbers of all calls of one function.
 
     `calls` is exact, or None if not known. `total_ns` is the time from entry to return; if the
@@ -74,60 +62,30 @@ class ProfSums(PlainRecord):
     nothing is known.
     """
 
-    __slots__ = ("calls", "doubt_ns", "overhead_ns", "self_ns", "total_ns")
-
-    def __init__(
-        self,
-        calls: int | None = None,
-        total_ns: int | None = None,
-        self_ns: int | None = None,
-        overhead_ns: int | None = None,
-        doubt_ns: int | None = None,
-    ) -> None:
-        self.calls = calls
-        self.total_ns = total_ns
-        self.self_ns = self_ns
-        self.overhead_ns = overhead_ns
-        self.doubt_ns = doubt_ns
+    calls: int | None = None
+    total_ns: int | None = None
+    self_ns: int | None = None
+    overhead_ns: int | None = None
+    doubt_ns: int | None = None
 
 
-class ProfArc(PlainRecord):
+class ProfArc(Record):
     """The calls of `callee` by `caller`, which may be NOBODY.
 
     Their times are the same as in `ProfSums`. `total_doubt_ns` is the possible error of
     `total_ns`.
     """
 
-    __slots__ = (
-        "callee",
-        "caller",
-        "calls",
-        "doubt_ns",
-        "self_ns",
-        "total_doubt_ns",
-        "total_ns",
-    )
-
-    def __init__(
-        self,
-        caller: int,
-        callee: int,
-        calls: int | None,
-        total_ns: int | None = None,
-        self_ns: int | None = None,
-        doubt_ns: int | None = None,
-        total_doubt_ns: int | None = None,
-    ) -> None:
-        self.caller = caller
-        self.callee = callee
-        self.calls = calls
-        self.total_ns = total_ns
-        self.self_ns = self_ns
-        self.doubt_ns = doubt_ns
-        self.total_doubt_ns = total_doubt_ns
+    caller: int
+    callee: int
+    calls: int | None
+    total_ns: int | None = None
+    self_ns: int | None = None
+    doubt_ns: int | None = None
+    total_doubt_ns: int | None = None
 
 
-class ProfNode(PlainRecord):
+class ProfNode(Record):
     """The calls of `function` on one call path: a node of a thread's calling-context tree.
 
     `parent` is the index of the node around it in `Profile.nodes`, NOBODY for a root. Parents
@@ -135,66 +93,38 @@ class ProfNode(PlainRecord):
     possible errors are the same as in `ProfArc`.
     """
 
-    __slots__ = (
-        "calls",
-        "doubt_ns",
-        "function",
-        "parent",
-        "self_ns",
-        "thread",
-        "total_doubt_ns",
-        "total_ns",
-    )
-
-    def __init__(
-        self,
-        parent: int,
-        function: int,
-        thread: int,
-        calls: int,
-        total_ns: int | None,
-        self_ns: int | None,
-        doubt_ns: int | None = None,
-        total_doubt_ns: int | None = None,
-    ) -> None:
-        self.parent = parent
-        self.function = function
-        self.thread = thread
-        self.calls = calls
-        self.total_ns = total_ns
-        self.self_ns = self_ns
-        self.doubt_ns = doubt_ns
-        self.total_doubt_ns = total_doubt_ns
+    parent: int
+    function: int
+    thread: int
+    calls: int
+    total_ns: int | None
+    self_ns: int | None
+    doubt_ns: int | None = None
+    total_doubt_ns: int | None = None
 
 
-class ProfSample(PlainRecord):
+class ProfSample(Record):
     """A stack that was seen `weight` times in `thread`, an index into `Profile.threads`.
 
     `frames` begin with the innermost one.
     """
 
-    __slots__ = ("frames", "thread", "weight")
-
-    def __init__(self, thread: int, frames: tuple[StackFrame, ...], weight: int) -> None:
-        self.thread = thread
-        self.frames = frames
-        self.weight = weight
+    thread: int
+    frames: tuple[StackFrame, ...]
+    weight: int
 
 
-class ProfThread(PlainRecord):
+class ProfThread(Record):
     """A thread of a process. `name` is its own name, "" if that is not known.
 
     Threads that were counted together are one record with `tid` 0, and `count` is how many they
     are.
     """
 
-    __slots__ = ("count", "name", "pid", "tid")
-
-    def __init__(self, pid: int, tid: int, name: str = "", count: int = 1) -> None:
-        self.pid = pid
-        self.tid = tid
-        self.name = name
-        self.count = count
+    pid: int
+    tid: int
+    name: str = ""
+    count: int = 1
 
 
 class Profile(PlainRecord):

@@ -8,7 +8,7 @@ and is counted in `overlapping`.
 
 from __future__ import annotations
 
-from soscope.model.record import PlainRecord
+from soscope.model.record import Record
 from soscope.wire import layout
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ BEGIN, END, INSTANT = 1, 2, 3
 Step = tuple[int, int, int]  # BEGIN, END or INSTANT; ns of CLOCK_REALTIME; index of the call
 
 
-class ThreadTimeline(PlainRecord):
+class ThreadTimeline(Record):
     """The calls of a thread. `thread` is an index into `Profile.threads`.
 
     `start` and `end` are ns of CLOCK_REALTIME, and `functions` are indices into
@@ -30,24 +30,13 @@ class ThreadTimeline(PlainRecord):
     flags of `layout`.
     """
 
-    __slots__ = ("end", "flags", "functions", "is_open", "overlapping", "start", "thread")
-
-    def __init__(
-        self,
-        thread: int,
-        start: Integers,
-        end: Integers,
-        functions: Integers,
-        flags: Flags,
-        is_open: Booleans,
-    ) -> None:
-        self.thread = thread
-        self.start = start
-        self.end = end
-        self.functions = functions
-        self.flags = flags
-        self.is_open = is_open
-        self.overlapping = 0
+    thread: int
+    start: Integers
+    end: Integers
+    functions: Integers
+    flags: Flags
+    is_open: Booleans
+    overlapping: int = 0
 
     def returns(self, call: int) -> bool:
         """Return whether the return of a call was seen."""

@@ -18,7 +18,8 @@ from soscope.instruments.prof.model import (
 )
 from soscope.model.call import StackFrame, importance, is_told
 from soscope.model.image import TracedImage
-from soscope.model.record import PlainRecord
+from soscope.model.record import Record, fresh
+from soscope.select.filter import compile_selection, rules_matched
 from soscope.select.patterns import Automaton, compile_glob
 
 # A profile as rows of functions, images or threads, by calls or by samples.
@@ -34,7 +35,7 @@ ANY = "(any)"
 _INTERNAL = "<internal:"  # path of a file inside of Ruby
 
 
-class FlatRow(PlainRecord):
+class FlatRow(Record):
     """The numbers of a function, an image or a thread; unknown ones are None.
 
     `frame` names the function. `count` is a number of calls or of samples. `total_ns` includes
@@ -42,15 +43,12 @@ class FlatRow(PlainRecord):
     both. `doubt_ns` is the possible error of `self_ns`.
     """
 
-    __slots__ = ("count", "doubt_ns", "frame", "overhead_ns", "self_ns", "total_ns")
-
-    def __init__(self, frame: StackFrame) -> None:
-        self.frame = frame
-        self.count: int | None = None
-        self.total_ns: int | None = None
-        self.self_ns: int | None = None
-        self.overhead_ns: int | None = None
-        self.doubt_ns: int | None = None
+    frame: StackFrame
+    count: int | None = None
+    total_ns: int | None = None
+    self_ns: int | None = None
+    overhead_ns: int | None = None
+    doubt_ns: int | None = None
 
     def add(
         self,
@@ -73,17 +71,14 @@ class FlatRow(PlainRecord):
         return is_told(self.self_ns, self.doubt_ns)
 
 
-class JoinedRow(PlainRecord):
+class JoinedRow(Record):
     """Samples and calls of one function, image or thread; one of the two may be None.
 
     Times of `sampled` are processor time. Times of `called` include waiting.
     """
 
-    __slots__ = ("called", "sampled")
-
-    def __init__(self, sampled: FlatRow | None, called: FlatRow | None) -> None:
-        self.sampled = sampled
-        self.called = called
+    sampled: FlatRow | None
+    called: FlatRow | None
 
     @property
     def frame(self) -> StackFrame:
@@ -268,7 +263,7 @@ def _rank(row: FlatRow) -> tuple[object, ...]:
 Matches = Callable[[StackFrame], bool]
 
 
-class Context:
+class Context(Record):
     """A function on one call path. `children` are by place, or by another key.
 
     `count` is a number of calls or of samples. `total_ns` includes the time of callees, and
@@ -276,24 +271,13 @@ class Context:
     None means not known.
     """
 
-    __slots__ = (
-        "children",
-        "count",
-        "doubt_ns",
-        "frame",
-        "self_ns",
-        "total_doubt_ns",
-        "total_ns",
-    )
-
-    def __init__(self, frame: StackFrame) -> None:
-        self.frame = frame
-        self.count: int | None = None
-        self.total_ns: int | None = None
-        self.self_ns: int | None = None
-        self.doubt_ns: int | None = None
-        self.total_doubt_ns: int | None = None
-        self.children: dict[Hashable, Context] = {}
+    frame: StackFrame
+    count: int | None = None
+    total_ns: int | None = None
+    self_ns: int | None = None
+    doubt_ns: int | None = None
+    total_doubt_ns: int | None = None
+    children: dict[Hashable, Context] = fresh(dict)
 
     def below(self, place: Hashable, frame: StackFrame) -> Context:
         """Return the child for a function, which is made if there is none."""
@@ -322,7 +306,7 @@ class Context:
         self.add(other.count, other.total_ns, other.self_ns, other.doubt_ns, other.total_doubt_ns)
 
 
-class View(PlainRecord):
+class View(Record):
     """A tree. `root` is no function; its sums are those of everything, not only of what is shown.
 
     `what` tells what is counted, CALLS or SAMPLES. `is_whole` means that call paths are complete
@@ -330,15 +314,10 @@ class View(PlainRecord):
     no sums of their own. `is_inverted` means that callers are below what they call.
     """
 
-    __slots__ = ("is_inverted", "is_whole", "root", "what")
-
-    def __init__(
-        self, what: str, root: Context, *, is_whole: bool = True, is_inverted: bool = False
-    ) -> None:
-        self.what = what
-        self.root = root
-        self.is_whole = is_whole
-        self.is_inverted = is_inverted
+    what: str
+    root: Context
+    is_whole: bool = True
+    is_inverted: bool = False
 
 
 def trees_of(profile: Profile, *, threads: bool = False) -> list[View]:
@@ -646,8 +625,6 @@ def _plus(left: int | None, right: int | None) -> int | None:
 
 def unmet(patterns: list[str], images: Iterable[TracedImage]) -> list[str]:
     """Return a line for each pattern (as of `-l`) that matches none of the images."""
-    from soscope.select.filter import compile_selection, rules_matched
-
     try:
         selection = compile_selection([], [], patterns)
     except UsageError:

@@ -12,6 +12,7 @@ import os
 import tempfile
 
 from soscope.model.call import Entry
+from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,15 +23,12 @@ MOST_TEXT = 8 << 20  # characters that may wait in memory
 _LONG = 1 << 20  # size from which on a piece of text is not joined with others
 
 
-class _OutputPiece:
+class _OutputPiece(Record):
     """A part of the output: text, a range of the file, or nothing yet (an open call)."""
 
-    __slots__ = ("offset", "size", "text")
-
-    def __init__(self, text: str | None) -> None:
-        self.text = text
-        self.offset = -1
-        self.size = 0
+    text: str | None
+    offset: int = -1
+    size: int = 0
 
     @property
     def is_open(self) -> bool:

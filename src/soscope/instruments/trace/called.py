@@ -10,6 +10,7 @@ from soscope.binfmt.elf import constants as elf
 from soscope.binfmt.elf.image import ElfImage
 from soscope.errors import FormatError
 from soscope.model.image import IMAGE_MAIN
+from soscope.model.record import Record, fresh
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,20 +20,17 @@ if TYPE_CHECKING:
 _FUNCTIONS = (elf.STT_FUNC, elf.STT_GNU_IFUNC)
 
 
-class CalledFunction:
+class CalledFunction(Record):
     """An exported function. `names` are its names, first the name by which it was called.
 
     `is_uncertain` means that no call was seen, but an image takes its address, or holds the
     address in a slot that could not be hooked.
     """
 
-    __slots__ = ("calls", "is_lower_bound", "is_uncertain", "names")
-
-    def __init__(self, names: list[str]) -> None:
-        self.names = names
-        self.calls = 0
-        self.is_lower_bound = False
-        self.is_uncertain = False
+    names: list[str]
+    calls: int = 0
+    is_lower_bound: bool = False
+    is_uncertain: bool = False
 
     @property
     def name(self) -> str:
@@ -40,16 +38,13 @@ class CalledFunction:
         return self.names[0]
 
 
-class CalledImage:
+class CalledImage(Record):
     """A library with its exported functions. `why` is why these are not known, "" if they are."""
 
-    __slots__ = ("functions", "name", "path", "why")
-
-    def __init__(self, name: str, path: str) -> None:
-        self.name = name
-        self.path = path
-        self.functions: list[CalledFunction] = []
-        self.why = ""
+    name: str
+    path: str
+    functions: list[CalledFunction] = fresh(list)
+    why: str = ""
 
     @property
     def called(self) -> list[CalledFunction]:

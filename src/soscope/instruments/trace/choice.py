@@ -8,6 +8,7 @@ from time import localtime, mktime
 
 from soscope.model.call import ENDED_RETURN, NOTHING, Entry, Exit, Stretch, WholeCall
 from soscope.model.image import TracedSlot, is_error
+from soscope.model.record import Record
 from soscope.prototypes import catalog
 from soscope.recording.units import captured
 from soscope.select.filter import Selection, chooses, rules_matched
@@ -409,14 +410,11 @@ EPOCH = "epoch"  # ns since 1970
 CLOCK = "clock"  # ns since midnight, local time
 
 
-class Moment:
+class Moment(Record):
     """A moment: `ns` nanoseconds after the origin that `kind`, one of the constants, denotes."""
 
-    __slots__ = ("kind", "ns")
-
-    def __init__(self, kind: str, ns: int) -> None:
-        self.kind = kind
-        self.ns = ns
+    kind: str
+    ns: int
 
     def time_ns(self, start_ns: int) -> int:
         """Return CLOCK_REALTIME ns of the moment, in a trace that began at `start_ns`.

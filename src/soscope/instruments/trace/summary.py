@@ -17,6 +17,7 @@ from soscope.model.call import (
     is_told,
 )
 from soscope.model.image import ERROR_NONE, TracedSlot, is_error
+from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class CallTree(Listener):
         return way
 
 
-class NamedWay:
+class NamedWay(Record):
     """The call paths of slots with the same names, as one row.
 
     `names` are caller, callee, symbol and version. `errors` is None if it is not known when the
@@ -145,28 +146,15 @@ class NamedWay:
     of all calls around it.
     """
 
-    __slots__ = (
-        "above",
-        "calls",
-        "depth",
-        "doubt_ns",
-        "errors",
-        "names",
-        "self_ns",
-        "total_doubt_ns",
-        "total_ns",
-    )
-
-    def __init__(self, names: tuple[str, str, str, str], above: int | None, depth: int) -> None:
-        self.names = names
-        self.above = above
-        self.depth = depth
-        self.calls = 0
-        self.errors: int | None = None
-        self.total_ns: int | None = None
-        self.self_ns: int | None = None
-        self.doubt_ns: int | None = None
-        self.total_doubt_ns: int | None = None
+    names: tuple[str, str, str, str]
+    above: int | None
+    depth: int
+    calls: int = 0
+    errors: int | None = None
+    total_ns: int | None = None
+    self_ns: int | None = None
+    doubt_ns: int | None = None
+    total_doubt_ns: int | None = None
 
     def add(self, way: Way) -> None:
         """Add the calls of one call path."""
@@ -249,7 +237,7 @@ def _merged(ways: list[Way], above: int | None, depth: int) -> list[tuple[NamedW
 # Reduces the agent's counts to one row for each function and pair of images.
 
 
-class SummaryRow:
+class SummaryRow(Record):
     """The calls of one function.
 
     `caller` and `callee` are names of images, "" if unknown. `returns` are the calls whose end
@@ -263,38 +251,20 @@ class SummaryRow:
     calls may not have been seen.
     """
 
-    __slots__ = (
-        "callee",
-        "caller",
-        "calls",
-        "doubt_ns",
-        "durations",
-        "errors",
-        "is_lower_bound",
-        "max_ns",
-        "min_ns",
-        "returns",
-        "self_ns",
-        "symbol",
-        "total_ns",
-        "version",
-    )
-
-    def __init__(self, caller: str, callee: str, symbol: str, version: str) -> None:
-        self.caller = caller
-        self.callee = callee
-        self.symbol = symbol
-        self.version = version
-        self.calls = 0
-        self.returns = 0
-        self.errors: int | None = None
-        self.total_ns: int | None = None
-        self.self_ns: int | None = None
-        self.doubt_ns: int | None = None
-        self.min_ns: int | None = None
-        self.max_ns: int | None = None
-        self.durations: dict[int, int] | None = None
-        self.is_lower_bound = False
+    caller: str
+    callee: str
+    symbol: str
+    version: str
+    calls: int = 0
+    returns: int = 0
+    errors: int | None = None
+    total_ns: int | None = None
+    self_ns: int | None = None
+    doubt_ns: int | None = None
+    min_ns: int | None = None
+    max_ns: int | None = None
+    durations: dict[int, int] | None = None
+    is_lower_bound: bool = False
 
     def __repr__(self) -> str:
         times = "" if self.total_ns is None else f", {self.total_ns / 1e6:.3f} ms"
@@ -445,17 +415,14 @@ def _timed(slot: TracedSlot, stats: Cell, ns_per_tick: float, doubt_ticks: float
 UNKNOWN = "?"
 
 
-class ImageEdge:
+class ImageEdge(Record):
     """The calls that one image makes of another's functions.
 
     `sums` is for all of them, and `functions` for each function, with most own time first.
     """
 
-    __slots__ = ("functions", "sums")
-
-    def __init__(self, sums: SummaryRow, functions: list[SummaryRow]) -> None:
-        self.sums = sums
-        self.functions = functions
+    sums: SummaryRow
+    functions: list[SummaryRow]
 
     @property
     def caller(self) -> str:

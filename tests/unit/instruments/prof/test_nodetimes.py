@@ -56,8 +56,8 @@ def test_a_call_is_without_its_own_hooks_and_those_inside_it() -> None:
     inner = node(0, 10, 10, inner_total, inner_total)
     outside, inside = times_of(outer, inner)
     taken_off = INNER + 10 * (OUTER - INNER)
-    assert inside.values() == (10 * OUTER, 10 * INNER, 50, 50, 10 * OUTER)
-    assert outside.values() == (taken_off + OUTER - INNER, taken_off, 1000, 1050, 11 * OUTER)
+    assert inside.values() == (50, 50, 10 * INNER, 10 * OUTER, 10 * OUTER)
+    assert outside.values() == (1050, 1000, taken_off, taken_off + OUTER - INNER, 11 * OUTER)
 
 
 def test_time_is_never_below_zero() -> None:

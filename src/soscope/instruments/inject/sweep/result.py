@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from soscope.control.settings import Hooks, Instrument
 from soscope.instruments.inject.instrument import InjectRule, parse_rule
+from soscope.model.record import Record, fresh
 from soscope.prototypes import load
 from soscope.recording.sink import Sink
 from soscope.recording.units import UNIT, pieces_of
@@ -174,7 +175,7 @@ class CommandEnd(NamedTuple):
     signal: int | None
 
 
-class RunEnd:
+class RunEnd(Record):
     """The end of one run.
 
     `is_late` means that the run took too long and was killed. `injected` is how many calls
@@ -183,15 +184,12 @@ class RunEnd:
     frame first. `failure` tells why soscope itself failed, "" if it did not.
     """
 
-    __slots__ = ("end", "failure", "injected", "is_late", "is_same", "stack")
-
-    def __init__(self, end: CommandEnd) -> None:
-        self.end = end
-        self.is_late = False
-        self.injected: int | None = None
-        self.is_same: bool | None = None
-        self.stack: list[str] = []
-        self.failure = ""
+    end: CommandEnd
+    is_late: bool = False
+    injected: int | None = None
+    is_same: bool | None = None
+    stack: list[str] = fresh(list)
+    failure: str = ""
 
 
 def kind_of(run: RunEnd, without: list[CommandEnd]) -> str:
@@ -205,16 +203,13 @@ def kind_of(run: RunEnd, without: list[CommandEnd]) -> str:
     return WRONG if run.is_same is False else NONE
 
 
-class SiteResult:
+class SiteResult(Record):
     """The result for one site. `kind` is one of KINDS."""
 
-    __slots__ = ("end", "kind", "site", "stack")
-
-    def __init__(self, site: Site, kind: str, end: CommandEnd, stack: list[str]) -> None:
-        self.site = site
-        self.kind = kind
-        self.end = end
-        self.stack = stack
+    site: Site
+    kind: str
+    end: CommandEnd
+    stack: list[str]
 
 
 class SweepResult:

@@ -18,6 +18,7 @@ from soscope.control.settings import LEAST_BUFFER, Instrument, SessionSettings
 from soscope.errors import LaunchError, NoSuchProcess, SoscopeError
 from soscope.instruments.inject.instrument import InjectInstrument
 from soscope.instruments.inject.sweep.result import Site, SitesInstrument
+from soscope.model.record import Record
 from soscope.proc import status
 from soscope.proc.status import signal as fast_signal
 
@@ -68,26 +69,16 @@ _OURS = (fast_signal.SIGINT, fast_signal.SIGTERM, fast_signal.SIGHUP, fast_signa
 _ROUNDS, _PAUSE = 1000, 0.001  # seconds in which killed processes end
 
 
-class Order:
+class Order(Record):
     """The order for a run: execute `command`, and let `site` fail or collect call sites.
 
     If `site` is None, the call sites of the functions in `selection` are collected.
     """
 
-    __slots__ = ("command", "follow", "selection", "site")
-
-    def __init__(
-        self,
-        command: list[str],
-        *,
-        follow: bool,
-        site: Site | None = None,
-        selection: Selection | None = None,
-    ) -> None:
-        self.command = command
-        self.follow = follow
-        self.site = site
-        self.selection = selection
+    command: list[str]
+    follow: bool
+    site: Site | None = None
+    selection: Selection | None = None
 
 
 class _SiteInjection(InjectInstrument):

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from soscope.model.record import Record
 from soscope.wire import headers as layout
 
 # References between the objects of a process, as the agent has reported them.
@@ -82,8 +82,7 @@ class SearchLimitError(Exception):
     """The search exceeds a limit of path length, holders or time."""
 
 
-@dataclass(slots=True)
-class Link:
+class Link(Record, eq=True):
     """One reference of a path: a row of the graph, and the index of the holder."""
 
     row: int

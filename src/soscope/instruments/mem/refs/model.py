@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,8 +15,7 @@ MODULE, CLASS, FRAME, THREAD = "module", "class", "frame", "thread"
 INTERPRETER, NATIVE, GARBAGE = "interpreter", "native", "garbage"
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
+class Where(Record, frozen=True, eq=True):
     """A place in code: the end of a file's path, a line, and a type (None for any type)."""
 
     file: str
@@ -26,8 +26,7 @@ class Where:
         return f"{self.file}:{self.line}" + (f":{self.type}" if self.type else "")
 
 
-@dataclass(frozen=True, slots=True)
-class HolderRoot:
+class HolderRoot(Record, frozen=True, eq=True):
     """A root, which holds objects for good, of one of the kinds above.
 
     `file` and `line` are set for a frame.
@@ -39,8 +38,7 @@ class HolderRoot:
     line: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HolderStep:
+class HolderStep(Record, frozen=True, eq=True):
     """An object of type `type` on a path. The step before holds it by `by`, None if not known.
 
     `shape` is `by` without the parts that differ between objects of one container.
@@ -51,8 +49,7 @@ class HolderStep:
     shape: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class HolderPath:
+class HolderPath(Record, frozen=True, eq=True):
     """The path from a root to an object, the last step. `count` objects have such a path."""
 
     root: HolderRoot
@@ -60,8 +57,7 @@ class HolderPath:
     count: int = 1
 
 
-@dataclass(slots=True)
-class RefsReport:
+class RefsReport(Record, eq=True):
     """The retention `paths` of objects that were made at one place, most frequent first.
 
     There are `objects` such objects, and `samples` of them were examined.
