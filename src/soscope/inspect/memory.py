@@ -23,6 +23,7 @@ from soscope.live.heap.memory import (
     is_python,
 )
 from soscope.live.process import Process
+from soscope.model.record import Record, fresh
 from soscope.proc import maps, memory
 from soscope.proc.memory import Area
 from soscope.proc.rights import missing_right
@@ -103,23 +104,20 @@ class RssPart:
         self.bytes = size
 
 
-class ArenaSizes:
+class ArenaSizes(Record):
     """The memory that one arena of glibc has from the kernel, resident or not.
 
     `free` is in its bins, `top` behind its last chunk. `in_use` is the rest, as mallinfo2(3)
     counts it.
     """
 
-    __slots__ = ("addr", "free", "in_use", "top")
-
-    def __init__(self, addr: int, in_use: int, free: int, top: int) -> None:
-        self.addr = addr
-        self.in_use = in_use
-        self.free = free
-        self.top = top
+    addr: int
+    in_use: int
+    free: int
+    top: int
 
 
-class Look:
+class Look(Record):
     """The memory of a process at one moment; `parts` add up to `rss`, the largest first.
 
     `allocator` is None if it is unknown. `unread` is why its memory could not be read, "" if it
@@ -131,38 +129,20 @@ class Look:
     `is_static` is true, calls of malloc do not go through slots.
     """
 
-    __slots__ = (
-        "allocator",
-        "arenas",
-        "in_use",
-        "is_static",
-        "moved",
-        "notes",
-        "parts",
-        "pid",
-        "pin",
-        "rss",
-        "settings",
-        "time",
-        "trim",
-        "unread",
-    )
-
-    def __init__(self, pid: int, rss: int) -> None:
-        self.pid = pid
-        self.rss = rss
-        self.time = 0.0
-        self.parts: list[RssPart] = []
-        self.arenas: list[ArenaSizes] = []
-        self.allocator: str | None = None
-        self.unread = ""
-        self.trim: int | None = None
-        self.pin: tuple[int, int] | None = None
-        self.in_use = 0
-        self.is_static = False
-        self.moved = False
-        self.notes: list[str] = []
-        self.settings: dict[str, int] = {}
+    pid: int
+    rss: int
+    time: float = 0.0
+    parts: list[RssPart] = fresh(list)
+    arenas: list[ArenaSizes] = fresh(list)
+    allocator: str | None = None
+    unread: str = ""
+    trim: int | None = None
+    pin: tuple[int, int] | None = None
+    in_use: int = 0
+    is_static: bool = False
+    moved: bool = False
+    notes: list[str] = fresh(list)
+    settings: dict[str, int] = fresh(dict)
 
     def resident(self, *kinds: str) -> int:
         """Return how many bytes of these kinds are resident."""
@@ -267,29 +247,23 @@ _SHARED = (
 _DELETED = " (deleted)"
 
 
-class Claim:
+class Claim(Record):
     """A range [start, end) of a known kind `key`, except for the bytes in `inner`.
 
     `inner` maps other keys to resident bytes that lie in the range, too.
     """
 
-    __slots__ = ("end", "inner", "key", "resident", "start")
-
-    def __init__(self, start: int, end: int, key: Key, resident: ResidentPages) -> None:
-        self.start = start
-        self.end = end
-        self.key = key
-        self.resident = resident
-        self.inner: dict[Key, int] = {}
+    start: int
+    end: int
+    key: Key
+    resident: ResidentPages
+    inner: dict[Key, int] = fresh(dict)
 
 
-class Sums:
+class Sums(Record):
     """Resident bytes by kind and name, each byte once."""
 
-    __slots__ = ("sizes",)
-
-    def __init__(self) -> None:
-        self.sizes: dict[Key, int] = {}
+    sizes: dict[Key, int] = fresh(dict)
 
     def add(self, key: Key, size: int) -> None:
         """Add bytes."""

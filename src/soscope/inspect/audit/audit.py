@@ -10,6 +10,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.inspect.audit import machine as m
 from soscope.inspect.audit.loader import GLIBC, CodePiece, Loader, open_loader, own_loader
 from soscope.inspect.audit.machine import Flow, Group, State, Value
+from soscope.model.record import Record, fresh
 
 # Find the code that a function can reach, and the registers that this code may overwrite.
 #
@@ -44,21 +45,18 @@ class Leap(NamedTuple):
     name: str
 
 
-class Reach:
+class Reach(Record):
     """What can be reached: functions by address, writes by part, and unknown calls.
 
     `instructions` is the number of instructions, `undecoded` the number of bytes that capstone
     cannot decode.
     """
 
-    __slots__ = ("functions", "instructions", "leaps", "undecoded", "writes")
-
-    def __init__(self) -> None:
-        self.functions: dict[int, CodePiece] = {}
-        self.writes: dict[str, Write] = {}
-        self.leaps: list[Leap] = []
-        self.instructions = 0
-        self.undecoded = 0
+    functions: dict[int, CodePiece] = fresh(dict)
+    writes: dict[str, Write] = fresh(dict)
+    leaps: list[Leap] = fresh(list)
+    instructions: int = 0
+    undecoded: int = 0
 
 
 class Reaching:

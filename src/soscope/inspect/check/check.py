@@ -19,6 +19,7 @@ from soscope.linker.image import Image
 from soscope.linker.providers import Providers
 from soscope.linker.search import own_folders
 from soscope.model.filemap import CALL_STUB, LAZY, PLT, FileSlot, Stub
+from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -385,20 +386,17 @@ def _is_open(folder: str, *, even_sticky: bool) -> bool:
 # The results of `soscope check` for one image.
 
 
-class Checked:
+class Checked(Record):
     """An image with its faults.
 
     `ran` is how many stubs were run. `not_run` maps reasons to how many could not be run. Both
     are None if no stubs were to be run.
     """
 
-    __slots__ = ("faults", "image", "not_run", "ran")
-
-    def __init__(self, image: Image, faults: list[Fault]) -> None:
-        self.image = image
-        self.faults = faults
-        self.ran: int | None = None
-        self.not_run: dict[str, int] | None = None
+    image: Image
+    faults: list[Fault]
+    ran: int | None = None
+    not_run: dict[str, int] | None = None
 
     @property
     def is_sound(self) -> bool:

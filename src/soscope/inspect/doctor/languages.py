@@ -8,6 +8,7 @@ import re
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.errors import FormatError
+from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def _bytes_of(image: ElfImage, name: str, size: int) -> bytes:
 # interpreter's own program defines or calls the interpreter's main function, the other does not.
 
 
-class Language:
+class Language(Record):
     """An interpreter or virtual machine in a program.
 
     `image` is the name of the image that contains it. `is_main` is true if the program is the
@@ -173,13 +174,10 @@ class Language:
     contain it.
     """
 
-    __slots__ = ("image", "is_main", "name", "version")
-
-    def __init__(self, name: str, version: str, image: str, *, is_main: bool) -> None:
-        self.name = name
-        self.version = version
-        self.image = image
-        self.is_main = is_main
+    name: str
+    version: str
+    image: str
+    is_main: bool
 
 
 class _Kind:

@@ -26,6 +26,7 @@ from soscope.inspect.doctor.system import INFO, LIMITED, MISSING, OK, Cost, Find
 from soscope.linker.collect import in_path
 from soscope.linker.library import open_image
 from soscope.linker.search import Needed, closure
+from soscope.model.record import Record
 from soscope.proc import maps, status
 from soscope.proc.maps import Mapping
 from soscope.proc.status import Refused, in_full
@@ -248,15 +249,12 @@ _UCLIBC = re.compile(rb"\0uClibc(?:-ng)?[^\0]*\0")
 OLDEST_GLIBC = (2, 31)
 
 
-class Libc:
+class Libc(Record):
     """A C library; `version` is "" if not known, `build` the distributor's own text."""
 
-    __slots__ = ("build", "name", "version")
-
-    def __init__(self, name: str, version: str, build: str = "") -> None:
-        self.name = name
-        self.version = version
-        self.build = build
+    name: str
+    version: str
+    build: str = ""
 
     @property
     def text(self) -> str:
@@ -790,14 +788,11 @@ def _residents(subject: Subject, tid: int, mappings: list[Mapping]) -> None:
 # What works on this system, and with one process or file: all findings of `soscope doctor`.
 
 
-class Diagnosis:
+class Diagnosis(Record):
     """All findings: about this system, by parts, and about the `subject`, None without one."""
 
-    __slots__ = ("parts", "subject")
-
-    def __init__(self, parts: list[PagePart], subject: Subject | None) -> None:
-        self.parts = parts
-        self.subject = subject
+    parts: list[PagePart]
+    subject: Subject | None
 
     @property
     def status(self) -> int:

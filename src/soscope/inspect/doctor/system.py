@@ -21,6 +21,7 @@ from soscope.entry.agent import install
 from soscope.entry.native.isa import machine_of
 from soscope.errors import AgentError, NoSharedMemory, NoSuchProcess, SoscopeError
 from soscope.model.arch import ARCHES, arch_here
+from soscope.model.record import Record
 from soscope.proc import status
 from soscope.proc.rights import missing_right
 from soscope.prototypes import load
@@ -36,15 +37,12 @@ from soscope.wire.plan import InstrumentPlan, Plan
 # table.
 
 
-class Cost:
+class Cost(Record):
     """One way to observe: the command, what it shows, and about how many ns a call takes."""
 
-    __slots__ = ("command", "ns", "shows")
-
-    def __init__(self, command: str, shows: str, ns: int) -> None:
-        self.command = command
-        self.shows = shows
-        self.ns = ns
+    command: str
+    shows: str
+    ns: int
 
 
 # (options of `soscope trace`, what it shows, ns a call)
@@ -70,30 +68,24 @@ MISSING = "missing"  # does not work
 INFO = "info"  # neither good nor bad
 
 
-class Finding:
+class Finding(Record):
     """One thing that was examined.
 
     `name` is the thing, `state` one of the constants above, `text` one line for users. `repair`
     is the line to type, or the thing to do, None if nothing needs to be, or can be, done.
     """
 
-    __slots__ = ("name", "repair", "state", "text")
-
-    def __init__(self, name: str, state: str, text: str, repair: str | None = None) -> None:
-        self.name = name
-        self.state = state
-        self.text = text
-        self.repair = repair
+    name: str
+    state: str
+    text: str
+    repair: str | None = None
 
 
-class PagePart:
+class PagePart(Record):
     """Findings that belong together, under a `title`."""
 
-    __slots__ = ("findings", "title")
-
-    def __init__(self, title: str, findings: list[Finding]) -> None:
-        self.title = title
-        self.findings = findings
+    title: str
+    findings: list[Finding]
 
 
 # What is installed: the agent, the prototypes, the packages for parts of soscope.
