@@ -16,6 +16,7 @@ from soscope.live.images.images import Images, find_images
 from soscope.live.images.space import Space
 from soscope.live.slots.bindings import HOOKED, UNBOUND, Binding, Bindings
 from soscope.live.slots.code import uses_of
+from soscope.model.record import Record
 from soscope.proc import maps
 from soscope.prototypes import Prototypes
 from soscope.select.filter import Selection, chooses, compile_selection
@@ -26,15 +27,12 @@ from soscope.wire import layout
 _PROT_READ, _PROT_EXEC = 1, 4
 
 
-class LoadedPlace:
+class LoadedPlace(Record):
     """An image's link map, its load bias, and the loader's name for it."""
 
-    __slots__ = ("bias", "link_map", "name")
-
-    def __init__(self, link_map: int, bias: int, name: str) -> None:
-        self.link_map = link_map
-        self.bias = bias
-        self.name = name
+    link_map: int
+    bias: int
+    name: str
 
 
 class Pins:
@@ -174,15 +172,12 @@ _CALLS = frozenset((CALL, JUMP, STUB))
 _uses: dict[tuple[str, int, int], bool] = {}
 
 
-class Left:
+class Left(Record):
     """A slot that a hook does not change, with its `image`, its address, and the reason."""
 
-    __slots__ = ("addr", "image", "reason")
-
-    def __init__(self, image: str, addr: int, reason: str) -> None:
-        self.image = image
-        self.addr = addr
-        self.reason = reason
+    image: str
+    addr: int
+    reason: str
 
     def __repr__(self) -> str:
         """Return a text with all fields."""

@@ -16,6 +16,7 @@ from soscope.entry.ptrace import RemoteMemory
 from soscope.errors import HookError
 from soscope.hooking.isa import code
 from soscope.hooking.slots import Chosen, Pins
+from soscope.model.record import Record
 from soscope.proc import maps
 from soscope.wire import layout
 
@@ -29,14 +30,11 @@ _WRITE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes
 _EXCHANGE = ctypes.CFUNCTYPE(*[ctypes.c_uint64] * 4)
 
 
-class Thunk:
+class Thunk(Record):
     """The code that one slot leads to. It is at `addr`, and its data is at `data`."""
 
-    __slots__ = ("addr", "data")
-
-    def __init__(self, addr: int, data: int) -> None:
-        self.addr = addr
-        self.data = data
+    addr: int
+    data: int
 
     @property
     def way(self) -> int:
