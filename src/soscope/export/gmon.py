@@ -15,7 +15,7 @@ from shlex import quote
 from soscope.export.profiles import CallGraph, GraphEdge, call_graph_of, label
 from soscope.instruments.prof.model import NOBODY
 from soscope.instruments.prof.views import file_name
-from soscope.model.record import PlainRecord
+from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,19 +35,16 @@ _LONGEST_NAME = 900  # gprof reads lines of up to 1023 bytes
 _END_SYMBOL = "<end>"
 
 
-class GmonFiles(PlainRecord):
+class GmonFiles(Record):
     """The files of one image, or of all: contents of `gmon` and `sym`.
 
     `name` is the image's name, "" for all images. `binary` is the file to pass to gprof.
     """
 
-    __slots__ = ("binary", "gmon", "name", "sym")
-
-    def __init__(self, name: str, binary: str, gmon: bytes, sym: bytes) -> None:
-        self.name = name
-        self.binary = binary
-        self.gmon = gmon
-        self.sym = sym
+    name: str
+    binary: str
+    gmon: bytes
+    sym: bytes
 
 
 def export_files(profile: Profile) -> tuple[list[GmonFiles], list[str]]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from soscope.frames.names import frame_label, frame_text
 from soscope.instruments.prof.model import NOBODY, ProfFunction
 from soscope.model.call import StackFrame
-from soscope.model.record import PlainRecord
+from soscope.model.record import PlainRecord, Record, fresh
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,15 +26,12 @@ _NO_NAME = "?"
 ROOT = -1  # the parent of a node at the bottom of its stack
 
 
-class ExportFrame(PlainRecord):
+class ExportFrame(Record):
     """A frame of stacks; `addr` is its link-time address or 0, `path` the image's file."""
 
-    __slots__ = ("addr", "path", "where")
-
-    def __init__(self, where: StackFrame, addr: int, path: str) -> None:
-        self.where = where
-        self.addr = addr
-        self.path = path
+    where: StackFrame
+    addr: int
+    path: str
 
     def label(self) -> str:
         """Return the function's name, or its offset in the image."""
@@ -49,24 +46,21 @@ class ExportFrame(PlainRecord):
         return frame_text(self.where)
 
 
-class StackTree(PlainRecord):
+class StackTree(Record):
     """Nodes, each behind its parent; `frames` are indices into `Forest.frames`.
 
     `counts` are the calls of a node, or the samples in the node itself. `self_ns` is their time
     without that of the children, 0 if it is not known. `total_ns` is only known for calls.
     """
 
-    __slots__ = ("counts", "frames", "is_timed", "kind", "parents", "self_ns", "thread", "total_ns")
-
-    def __init__(self, thread: ProfThread | None, kind: str) -> None:
-        self.thread = thread
-        self.kind = kind
-        self.is_timed = False
-        self.frames: list[int] = []
-        self.parents: list[int] = []
-        self.counts: list[int] = []
-        self.self_ns: list[int] = []
-        self.total_ns: list[int | None] = []
+    thread: ProfThread | None
+    kind: str
+    is_timed: bool = False
+    frames: list[int] = fresh(list)
+    parents: list[int] = fresh(list)
+    counts: list[int] = fresh(list)
+    self_ns: list[int] = fresh(list)
+    total_ns: list[int | None] = fresh(list)
 
     def add(self, parent: int, frame: int) -> int:
         """Add a node without data; return its index."""
@@ -254,54 +248,45 @@ def _sampled(where: StackFrame, known: _Known, *, lines: bool) -> ExportFrame:
 # outermost one gets the time.
 
 
-class GraphNode(PlainRecord):
+class GraphNode(Record):
     """A function: its calls, the self time, and the samples in the function itself."""
 
-    __slots__ = ("calls", "function", "sampled_ns", "samples", "self_ns")
-
-    def __init__(self, function: ProfFunction) -> None:
-        self.function = function
-        self.calls = 0
-        self.self_ns = 0
-        self.samples = 0
-        self.sampled_ns = 0
+    function: ProfFunction
+    calls: int = 0
+    self_ns: int = 0
+    samples: int = 0
+    sampled_ns: int = 0
 
 
-class GraphEdge(PlainRecord):
+class GraphEdge(Record):
     """Calls of the node `callee` by the node `caller`, which may be NOBODY.
 
     `total_ns` is their time including nested calls. `samples` is the number of samples in them,
     and `sampled_ns` the time that these samples stand for.
     """
 
-    __slots__ = ("callee", "caller", "calls", "sampled_ns", "samples", "total_ns")
-
-    def __init__(self, caller: int, callee: int) -> None:
-        self.caller = caller
-        self.callee = callee
-        self.calls = 0
-        self.total_ns = 0
-        self.samples = 0
-        self.sampled_ns = 0
+    caller: int
+    callee: int
+    calls: int = 0
+    total_ns: int = 0
+    samples: int = 0
+    sampled_ns: int = 0
 
 
-class CallGraph(PlainRecord):
+class CallGraph(Record):
     """All functions, and the calls between them by the functions' indices.
 
     `is_timed` tells that the time of calls is known. `uncounted` is how many arcs are left out,
     because their number of calls is not known.
     """
 
-    __slots__ = ("edges", "has_calls", "has_samples", "is_timed", "nodes", "pid", "uncounted")
-
-    def __init__(self) -> None:
-        self.nodes: list[GraphNode] = []
-        self.edges: dict[tuple[int, int], GraphEdge] = {}
-        self.has_calls = False
-        self.has_samples = False
-        self.is_timed = False
-        self.uncounted = 0
-        self.pid = 0
+    nodes: list[GraphNode] = fresh(list)
+    edges: dict[tuple[int, int], GraphEdge] = fresh(dict)
+    has_calls: bool = False
+    has_samples: bool = False
+    is_timed: bool = False
+    uncounted: int = 0
+    pid: int = 0
 
     def edge(self, caller: int, callee: int) -> GraphEdge:
         """Return the edge between two nodes; add it if it is new."""
@@ -441,14 +426,11 @@ NANOSECONDS, WEIGHS_CALLS, WEIGHS_SAMPLES = "ns", "calls", "samples"
 WEIGHTS = (NANOSECONDS, WEIGHS_CALLS, WEIGHS_SAMPLES)
 
 
-class ExportSettings:
+class ExportSettings(Record, kw_only=True):
     """`weight` of folded stacks, None for the best; `string_limit`: bytes of a string to print."""
 
-    __slots__ = ("string_limit", "weight")
-
-    def __init__(self, *, weight: str | None = None, string_limit: int = 32) -> None:
-        self.weight = weight
-        self.string_limit = string_limit
+    weight: str | None = None
+    string_limit: int = 32
 
 
 def format_of(path: str) -> str | None:
@@ -470,15 +452,12 @@ def format_of(path: str) -> str | None:
 # calls together, with the call paths inside it at its start, the longest first.
 
 
-class SliceEnd(PlainRecord):
+class SliceEnd(Record):
     """Where a node's slice begins or ends, in nanoseconds; in calls if no time is known."""
 
-    __slots__ = ("at", "is_begin", "node")
-
-    def __init__(self, node: int, at: int, *, is_begin: bool) -> None:
-        self.node = node
-        self.at = at
-        self.is_begin = is_begin
+    node: int
+    at: int
+    is_begin: bool
 
 
 def slices_of(tree: StackTree) -> Iterator[SliceEnd]:

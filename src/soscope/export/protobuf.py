@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.export.profiles import ROOT
-from soscope.model.record import PlainRecord
+from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,28 +61,22 @@ def packed(field: int, values: Iterable[int]) -> bytes:
 # Numbers begin with 1, except those of strings: string 0 is "". The location of frame N is N + 1.
 
 
-class ImageMapping(PlainRecord):
+class ImageMapping(Record):
     """An image, by its file or name; link-time addresses are below `limit`, 0 if not known."""
 
-    __slots__ = ("file", "has_files", "has_lines", "limit")
-
-    def __init__(self, file: int) -> None:
-        self.file = file
-        self.limit = 0
-        self.has_files = False
-        self.has_lines = False
+    file: int
+    limit: int = 0
+    has_files: bool = False
+    has_lines: bool = False
 
 
-class FrameLocation(PlainRecord):
+class FrameLocation(Record):
     """A frame: numbers of mapping and function, link-time address and line, 0 if not known."""
 
-    __slots__ = ("addr", "function", "line", "mapping")
-
-    def __init__(self, mapping: int, addr: int, function: int, line: int) -> None:
-        self.mapping = mapping
-        self.addr = addr
-        self.function = function
-        self.line = line
+    mapping: int
+    addr: int
+    function: int
+    line: int
 
 
 class SymbolTables:
