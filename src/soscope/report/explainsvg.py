@@ -26,6 +26,7 @@ from soscope.inspect.explain.callway import (
 )
 from soscope.inspect.explain.resolvers import laziness_of
 from soscope.model.filemap import LAZY, UNBOUND, FileSlot
+from soscope.model.record import Record
 from soscope.report.explain import code_text, nothing, said
 from soscope.report.explain import title as title_of
 from soscope.report.words import escaped, shortened
@@ -56,21 +57,16 @@ _KEY = 70  # distance of the text behind a key
 _ROWS = (CALL_SITE, THUNK, STUB, HELPER, FIRST, RESOLVER)
 
 
-class _Text:
+class _Text(Record):
     """One line in a card. `kind` is "code" or "text", and `colour` is its colour.
 
     `key` is shown before the text, in a column of its own, None if there is no such column.
     """
 
-    __slots__ = ("colour", "key", "kind", "text")
-
-    def __init__(
-        self, text: str, kind: str = "text", colour: str = _INK, key: str | None = None
-    ) -> None:
-        self.text = text
-        self.kind = kind
-        self.colour = colour
-        self.key = key
+    text: str
+    kind: str = "text"
+    colour: str = _INK
+    key: str | None = None
 
 
 class _Card:

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Hashable, Iterable
 
 from soscope.model.call import printable
+from soscope.model.record import Record
 from soscope.report.words import escaped, plural, shortened
 
 # The tree that a flame graph draws.
@@ -59,22 +60,17 @@ class FlameNode:
             yield node
 
 
-class FlameGraph:
+class FlameGraph(Record):
     """One graph of a picture: the tree below `root`, and the line `head` above it.
 
     `amount` returns a weight in words. `things` is the singular of what is counted, "" if nothing
     is.
     """
 
-    __slots__ = ("amount", "head", "root", "things")
-
-    def __init__(
-        self, root: FlameNode, head: str, amount: Callable[[int], str], things: str = ""
-    ) -> None:
-        self.root = root
-        self.head = head
-        self.amount = amount
-        self.things = things
+    root: FlameNode
+    head: str
+    amount: Callable[[int], str]
+    things: str = ""
 
 
 # Flame graphs in SVG.
@@ -96,15 +92,12 @@ _GREY = "#d8d8d8"
 _STYLE = "text{font:11px monospace}.f text{pointer-events:none}.f:hover rect{stroke:#000000}"
 
 
-class _Bar:
+class _Bar(Record):
     """A frame in the picture: `depth` rows down, with `before` weight to its left."""
 
-    __slots__ = ("before", "depth", "node")
-
-    def __init__(self, node: FlameNode, depth: int, before: int) -> None:
-        self.node = node
-        self.depth = depth
-        self.before = before
+    node: FlameNode
+    depth: int
+    before: int
 
 
 class _Bars:

@@ -16,7 +16,7 @@ from soscope.instruments.prof.views import (
     trees_of,
 )
 from soscope.model.call import StackFrame, importance, printable
-from soscope.model.record import PlainRecord
+from soscope.model.record import Record
 from soscope.report import flame as flamepage
 from soscope.report.flame import FlameGraph, FlameNode, Frame
 from soscope.report.markdown import time_text
@@ -112,23 +112,18 @@ def _frame(frame: StackFrame) -> Frame:
 # The rows of a tree: each function below its caller, heaviest first.
 
 
-class TreeRow(PlainRecord):
+class TreeRow(Record):
     """A function on a call path. `above` is the index of the row around it, None if none.
 
     `weight` is its part of the whole, in nanoseconds, or in calls or samples if nothing was
     timed. `doubt` is the possible error of that, None if it is not known or the weight is exact.
     """
 
-    __slots__ = ("above", "context", "depth", "doubt", "weight")
-
-    def __init__(
-        self, context: Context, above: int | None, depth: int, weight: int, doubt: int | None
-    ) -> None:
-        self.context = context
-        self.above = above
-        self.depth = depth
-        self.weight = weight
-        self.doubt = doubt
+    context: Context
+    above: int | None
+    depth: int
+    weight: int
+    doubt: int | None
 
 
 class TreeRows:

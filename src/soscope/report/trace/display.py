@@ -7,6 +7,7 @@ import os
 
 from soscope.frames.cppnames import CppNames
 from soscope.model.call import printable
+from soscope.model.record import Record, fresh
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ COLOUR_NEVER = "never"
 COLOURS = (COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER)
 
 
-class Display:
+class Display(Record, kw_only=True):
     """How to show a trace.
 
     `time` is one of the TIME_ constants of this module. `relative` means that each line begins
@@ -52,65 +53,24 @@ class Display:
     the notes.
     """
 
-    __slots__ = (
-        "colour",
-        "column",
-        "demangles",
-        "descriptors",
-        "durations",
-        "elements",
-        "indent",
-        "paths",
-        "places",
-        "quiet",
-        "relative",
-        "remarks",
-        "several",
-        "stacks",
-        "string_limit",
-        "time",
-        "tree",
-        "verbose",
-    )
-
-    def __init__(
-        self,
-        *,
-        time: int = TIME_NONE,
-        relative: bool = False,
-        durations: bool = False,
-        string_limit: int = 32,
-        elements: int | None = None,
-        indent: int = 0,
-        column: int = RESULT_COLUMN,
-        places: bool = False,
-        stacks: int = 0,
-        paths: bool = False,
-        colour: str = COLOUR_NEVER,
-        quiet: bool = False,
-        verbose: bool = False,
-        several: bool = False,
-        demangles: bool = True,
-        tree: bool = False,
-    ) -> None:
-        self.tree = tree
-        self.demangles = demangles
-        self.remarks: list[str] = []
-        self.time = time
-        self.relative = relative
-        self.durations = durations
-        self.string_limit = string_limit
-        self.elements = elements
-        self.indent = indent
-        self.column = column
-        self.places = places
-        self.stacks = stacks
-        self.paths = paths
-        self.descriptors: Descriptors | None = None
-        self.colour = colour
-        self.quiet = quiet
-        self.verbose = verbose
-        self.several = several
+    time: int = TIME_NONE
+    relative: bool = False
+    durations: bool = False
+    string_limit: int = 32
+    elements: int | None = None
+    indent: int = 0
+    column: int = RESULT_COLUMN
+    places: bool = False
+    stacks: int = 0
+    paths: bool = False
+    colour: str = COLOUR_NEVER
+    quiet: bool = False
+    verbose: bool = False
+    several: bool = False
+    demangles: bool = True
+    tree: bool = False
+    remarks: list[str] = fresh(list)
+    descriptors: Descriptors | None = None
 
     @property
     def is_adorned(self) -> bool:
@@ -211,7 +171,7 @@ ALIASES = {
 }
 
 
-class TableSettings:
+class TableSettings(Record, kw_only=True):
     """How to show a table.
 
     `sort` is a column, "" for the usual order. `by` is one of GROUPS; "" stands for a row for
@@ -223,40 +183,15 @@ class TableSettings:
     that only a picture of the graph is made, no text.
     """
 
-    __slots__ = (
-        "by",
-        "columns",
-        "graph",
-        "histogram",
-        "inclusive",
-        "is_drawn_alone",
-        "sort",
-        "top",
-        "tree",
-    )
-
-    def __init__(
-        self,
-        *,
-        sort: str = "",
-        by: str = "",
-        columns: tuple[str, ...] = (),
-        top: int | None = None,
-        inclusive: bool = False,
-        histogram: bool = False,
-        tree: bool = False,
-        graph: bool = False,
-        is_drawn_alone: bool = False,
-    ) -> None:
-        self.is_drawn_alone = is_drawn_alone
-        self.graph = graph
-        self.tree = tree
-        self.sort = sort
-        self.by = by
-        self.columns = columns
-        self.top = top
-        self.inclusive = inclusive
-        self.histogram = histogram
+    sort: str = ""
+    by: str = ""
+    columns: tuple[str, ...] = ()
+    top: int | None = None
+    inclusive: bool = False
+    histogram: bool = False
+    tree: bool = False
+    graph: bool = False
+    is_drawn_alone: bool = False
 
     @property
     def needs_calls(self) -> bool:

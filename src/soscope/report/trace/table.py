@@ -8,6 +8,7 @@ from soscope.instruments.trace.outcome import TraceOutcome, TraceProgramOutcome
 from soscope.instruments.trace.summary import SummaryRow, by_caller, by_function, by_image, rows_of
 from soscope.model.call import importance, printable
 from soscope.model.image import REFUSAL_NAMES
+from soscope.model.record import Record
 from soscope.proc.status import signal_name
 from soscope.prototypes import Prototypes
 from soscope.report.output import JSON, Form, Output, json_document
@@ -240,36 +241,24 @@ def _demangled(name: str | None) -> dict[str, object]:
 UNKNOWN = "-"
 
 
-class Base:
+class Base(Record):
     """The base of comparison: a function, and how often it was called."""
 
-    __slots__ = ("calls", "name")
-
-    def __init__(self, name: str, calls: int) -> None:
-        self.name = name
-        self.calls = calls
+    name: str
+    calls: int
 
 
-class Column:
+class Column(Record):
     """One column.
 
     `value` is the value to sort rows by, highest first, None last. `text` returns its text.
     `width` is the least width, 0 for text in place of a number.
     """
 
-    __slots__ = ("text", "title", "value", "width")
-
-    def __init__(
-        self,
-        title: str,
-        width: int,
-        value: Callable[[SummaryRow], float | None],
-        text: Callable[[SummaryRow], str],
-    ) -> None:
-        self.title = title
-        self.width = width
-        self.value = value
-        self.text = text
+    title: str
+    width: int
+    value: Callable[[SummaryRow], float | None]
+    text: Callable[[SummaryRow], str]
 
 
 def column(
