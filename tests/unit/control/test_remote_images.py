@@ -5,8 +5,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+
+from soscope.binfmt.elf.reader import encoding
 from soscope.control.breakpoints.images import LoadedElf
+from soscope.control.gdbserver.run import GdbserverMemory
 from soscope.live.images.linkmaps import Linked
 from tests.support.files.elffiles import built
 
@@ -31,3 +37,24 @@ def test_addresses_in_code_are_told(tmp_path: Path) -> None:
     arch = image.elf.header.arch if image.elf.header else None
     assert arch is not None
     assert ("getppid", True) in [(slot.symbol, slot.is_code) for slot in image.slots(arch)]
+
+
+@pytest.mark.parametrize(
+    ("bits", "order", "word"), [(32, ">", "0000002a"), (64, "<", "2a" + "0" * 14)]
+)
+def test_a_stub_writes_words_and_more(bits: int, order: str, word: str) -> None:
+    """Code of soscope's that slots lead to is longer than a word."""
+    written: list[tuple[int, bytes]] = []
+
+    def write(addr: int, data: bytes) -> bool:
+        written.append((addr, data))
+        return addr < 0x5000
+
+    stub: Any = SimpleNamespace(
+        pid=7, tid=7, goes=0, can=SimpleNamespace(packet_size=0x400), write=write
+    )
+    memory = GdbserverMemory(stub, encoding(bits, order))
+    assert memory.write(0x1000, bytes(20))
+    assert memory.write_word(0x2000, 42)
+    assert not memory.write(0x5000, b"x")
+    assert written == [(0x1000, bytes(20)), (0x2000, bytes.fromhex(word)), (0x5000, b"x")]
