@@ -22,6 +22,7 @@ from soscope.control.signals import Signals
 from soscope.control.supervise import Target
 from soscope.control.tracer import AgentSource, MakeBlock, Tracer
 from soscope.entry.agent.install import Blob
+from soscope.entry.ptrace import libc
 from soscope.errors import LaunchError, NoSharedMemory, SoscopeError
 from soscope.proc import status
 from soscope.proc.status import signal
@@ -43,8 +44,6 @@ INHERIT, PRELOAD, BARE = b"i", b"p", b"b"  # the orders of `Child.go`
 _PR_SET_PDEATHSIG, _PR_GET_PDEATHSIG = 1, 2
 # Python ignores these signals from its start; a new program would inherit that (signal(7)).
 _PYTHON_IGNORES = (signal.SIGPIPE, signal.SIGXFSZ)
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Child:
@@ -111,7 +110,7 @@ def fork(
     """
     environ = command.environ
     death_signal = ctypes.c_int(0)
-    _libc.prctl(_PR_GET_PDEATHSIG, ctypes.byref(death_signal), 0, 0, 0)
+    libc.prctl(_PR_GET_PDEATHSIG, ctypes.byref(death_signal), 0, 0, 0)
     argv = _vector(command.arguments)
     pipes: list[int] = []
     try:
@@ -132,7 +131,7 @@ def fork(
             # A soscope that dies with its parent (PR_SET_PDEATHSIG) passes that on to the child.
             end = signal.SIGKILL if dies_with_us else death_signal.value
             if end:
-                _libc.prctl(_PR_SET_PDEATHSIG, end, 0, 0, 0)
+                libc.prctl(_PR_SET_PDEATHSIG, end, 0, 0, 0)
             order = os.read(go_read, 1)
             if order:
                 for descriptor in () if order == BARE else descriptors:
@@ -186,11 +185,11 @@ def _execute(
     """Execute the first file that can be executed (execvp(3)). Return the errno if none can."""
     failure = errno.ENOENT
     for file in command.files:
-        _libc.execve(file, argv, envp)
+        libc.execve(file, argv, envp)
         number = ctypes.get_errno()
         if number == errno.ENOEXEC and _is_script(file):
             words = _vector([_SHELL, file, *command.arguments[1:]])
-            _libc.execve(_SHELL, words, envp)
+            libc.execve(_SHELL, words, envp)
             number = ctypes.get_errno()
         if number == errno.EACCES:
             failure = number

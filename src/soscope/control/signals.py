@@ -8,6 +8,7 @@ import os
 import time
 from _thread import allocate_lock
 
+from soscope.entry.ptrace import libc
 from soscope.errors import SoscopeError
 from soscope.proc import status
 from soscope.proc.status import heeded, signal
@@ -26,8 +27,6 @@ OWN_SIGNALS = (signal.SIGCHLD, *PASSED_ON)
 _SIGACTION = 152  # bytes of glibc's struct sigaction on x86-64; musl's is as large
 _FLAGS_AT, _SA_NOCLDWAIT = 136, 2
 _IGNORE = 1  # SIG_IGN
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _Children:
@@ -51,11 +50,11 @@ class _Children:
 
     def _change(self) -> None:
         now = ctypes.create_string_buffer(_SIGACTION)
-        _libc.sigaction(signal.SIGCHLD, None, now)
+        libc.sigaction(signal.SIGCHLD, None, now)
         flags = int.from_bytes(now.raw[_FLAGS_AT : _FLAGS_AT + 4], "little")
         if int.from_bytes(now.raw[:8], "little") == _IGNORE or flags & _SA_NOCLDWAIT:
             self._before = now
-            _libc.sigaction(signal.SIGCHLD, ctypes.create_string_buffer(_SIGACTION), None)
+            libc.sigaction(signal.SIGCHLD, ctypes.create_string_buffer(_SIGACTION), None)
 
     def release(self) -> None:
         """Restore the action if no other trace waits for children.
@@ -77,7 +76,7 @@ class _Children:
         """Restore the action. Return whether it was a different one."""
         before, self._before = self._before, None
         if before is not None:
-            _libc.sigaction(signal.SIGCHLD, before, None)
+            libc.sigaction(signal.SIGCHLD, before, None)
         return before is not None
 
 

@@ -16,6 +16,7 @@ from operator import itemgetter
 from struct import Struct, pack_into, unpack_from
 
 from soscope.entry.isa import arch
+from soscope.entry.ptrace import libc
 from soscope.proc import status
 
 TYPE_CHECKING = False
@@ -45,8 +46,6 @@ _STACK = 16384  # bytes of a stack that are copied
 _PAGES = (512, 256, 128, 64, 32)  # of a ring, the most that is allowed
 _PAGE = mmap.PAGESIZE
 _MOST = 8192  # events
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class KernelSample:
@@ -133,7 +132,7 @@ class PerfEvents:
         kept = {descriptor for _, descriptor, _ in self._rings.values()}
         for descriptor in self._events.pop(pid, ()):
             if descriptor in kept:  # a ring is mapped from this descriptor
-                _libc.ioctl(descriptor, _DISABLE, 0)
+                libc.ioctl(descriptor, _DISABLE, 0)
             else:
                 os.close(descriptor)
 
@@ -177,9 +176,7 @@ class PerfEvents:
         while True:
             attr = ctypes.create_string_buffer(self._attr(), _ATTR_SIZE)
             descriptor = int(
-                _libc.syscall(
-                    arch.PERF_EVENT_OPEN, ctypes.byref(attr), tid, processor, -1, _CLOEXEC
-                )
+                libc.syscall(arch.PERF_EVENT_OPEN, ctypes.byref(attr), tid, processor, -1, _CLOEXEC)
             )
             if descriptor >= 0:
                 return descriptor
@@ -202,7 +199,7 @@ class PerfEvents:
     def _lead(self, descriptor: int, processor: int) -> None:
         """Attach an event to the ring of its processor. Raises OSError."""
         if processor in self._rings:
-            if _libc.ioctl(descriptor, _SET_OUTPUT, self._rings[processor][1]):
+            if libc.ioctl(descriptor, _SET_OUTPUT, self._rings[processor][1]):
                 number = ctypes.get_errno()
                 raise OSError(number, os.strerror(number))
             return

@@ -59,8 +59,10 @@ WALL = 0x40000000  # __WALL of waitpid(2): children that are threads, too
 
 _PR_SET_DUMPABLE = 4
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_ptrace = _libc.ptrace
+# libc for all of entry, control and what is above them. A function that gets types must be taken as
+# `libc["name"]`, which is a new object, so that no other caller's arguments are converted.
+libc = ctypes.CDLL(None, use_errno=True)
+_ptrace = libc["ptrace"]
 _ptrace.restype = ctypes.c_long
 _ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -128,7 +130,7 @@ def is_sent(tid: int) -> bool:
 
 def send(tid: int, signal: int) -> None:
     """Send a signal to one thread (tkill(2))."""
-    if _libc.syscall(_TKILL, tid, signal) == -1:
+    if libc.syscall(_TKILL, tid, signal) == -1:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 
@@ -194,7 +196,7 @@ def poke(tid: int, addr: int, word: int) -> None:
 
 def forbid_dump() -> None:
     """Disable core dumps of this process, and tracing it by other processes (prctl(2))."""
-    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 # Write to the memory of another process.

@@ -20,7 +20,7 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import BufferSource
 from soscope.entry import loader
 from soscope.entry.isa import arch
-from soscope.entry.ptrace import RemoteMemory
+from soscope.entry.ptrace import RemoteMemory, libc
 from soscope.entry.stop.tracee import Faulted, Tracee
 from soscope.errors import AgentError, FormatError, NoSuchProcess
 from soscope.model.arch import arch_here
@@ -194,8 +194,6 @@ def _check_text(image: ElfImage) -> None:
 _AT_FDCWD = -100
 _PIDFD_THREAD = os.O_EXCL  # Linux 6.9: <linux/pidfd.h>
 
-_libc = ctypes.CDLL(None, use_errno=True)
-
 
 class Files:
     """The agent's files in a target: the descriptor numbers of blob, control block and plan.
@@ -321,7 +319,7 @@ def _take(tracee: Tracee, number: int) -> int:
     except OSError:  # older kernels: leaders only, which usually share descriptors
         pidfd = os.pidfd_open(_leader(tracee.tid))
     try:
-        ours: int = _libc.syscall(arch.NR_PIDFD_GETFD, pidfd, number, 0)
+        ours: int = libc.syscall(arch.NR_PIDFD_GETFD, pidfd, number, 0)
     finally:
         os.close(pidfd)
     if ours < 0:

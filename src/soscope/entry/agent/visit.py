@@ -8,7 +8,6 @@ with the reason, and remains unchanged.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import time
@@ -18,7 +17,7 @@ from soscope.entry import loader, seccomp
 from soscope.entry.agent import resident
 from soscope.entry.agent.install import Facts
 from soscope.entry.isa import arch
-from soscope.entry.ptrace import RemoteMemory
+from soscope.entry.ptrace import RemoteMemory, libc
 from soscope.entry.stop.stopping import LoaderLock, Threads, executable_ranges
 from soscope.errors import FormatError, NoSuchProcess, SoscopeError
 from soscope.model.arch import arch_here
@@ -35,8 +34,6 @@ _MOST_CHILDREN = 100
 # Seconds. Such a child usually calls execve at once, but on a busy machine it first has to wait
 # for a processor.
 _PATIENCE, _PAUSE = 2.0, 0.002
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def who_shares(pid: int) -> int:
@@ -67,7 +64,7 @@ def shares_now(pid: int) -> int:
 
 def _has_same_memory(pid: int, other: int) -> bool:
     # For two processes without memory (zombies, kernel threads) kcmp answers that it is the same.
-    same = _libc.syscall(arch.KCMP, pid, other, _KCMP_VM, 0, 0) == 0
+    same = libc.syscall(arch.KCMP, pid, other, _KCMP_VM, 0, 0) == 0
     return same and bool(os.path.exists(f"/proc/{other}/exe"))
 
 

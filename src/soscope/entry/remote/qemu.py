@@ -15,6 +15,7 @@ from errno import ENOTSUP
 from soscope.binfmt.source import ByteSource
 from soscope.entry import ptrace
 from soscope.entry.isa import arch
+from soscope.entry.ptrace import libc
 from soscope.entry.remote.packets import PacketStream
 from soscope.errors import LaunchError, RemoteError
 from soscope.model.arch import Arch
@@ -102,8 +103,6 @@ class Socket:
 
 # Sleep until a child or a traced thread has an event, or a descriptor is readable.
 
-_libc = ctypes.CDLL(None, use_errno=True)
-
 
 class ChildNews:
     """Gets SIGCHLD, which must be blocked. Other code may take the signal first."""
@@ -112,7 +111,7 @@ class ChildNews:
 
     def __init__(self) -> None:
         mask = (ctypes.c_uint64 * 16)(1 << signal.SIGCHLD - 1)  # sigset_t has 1024 bits
-        self._descriptor = int(_libc.signalfd(-1, mask, os.O_NONBLOCK | os.O_CLOEXEC))
+        self._descriptor = int(libc.signalfd(-1, mask, os.O_NONBLOCK | os.O_CLOEXEC))
         if self._descriptor < 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))

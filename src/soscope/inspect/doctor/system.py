@@ -19,6 +19,7 @@ from soscope.control.launch import launch
 from soscope.entry import ptrace
 from soscope.entry.agent import install
 from soscope.entry.native.isa import machine_of
+from soscope.entry.ptrace import libc
 from soscope.errors import AgentError, NoSharedMemory, NoSuchProcess, SoscopeError
 from soscope.model.arch import ARCHES, arch_here
 from soscope.model.record import Record
@@ -186,8 +187,6 @@ def _extras() -> Finding:
 _MADV_POPULATE_WRITE = 23
 _NOEXEC = "/proc/sys/vm/memfd_noexec"
 
-_libc = ctypes.CDLL(None, use_errno=True)
-
 
 def kernel_findings() -> list[Finding]:
     """Try the kernel features that soscope uses."""
@@ -267,7 +266,7 @@ def _forced_write() -> Finding:
     held = ctypes.c_char.from_buffer(page)
     try:
         addr = ctypes.addressof(held)
-        if _libc.mprotect(ctypes.c_void_p(addr), ctypes.c_size_t(mmap.PAGESIZE), 1):
+        if libc.mprotect(ctypes.c_void_p(addr), ctypes.c_size_t(mmap.PAGESIZE), 1):
             return Finding(name, INFO, "could not be tried")
         try:
             descriptor = os.open("/proc/self/mem", os.O_RDWR | os.O_CLOEXEC)
@@ -282,7 +281,7 @@ def _forced_write() -> Finding:
             os.close(descriptor)
         return Finding(name, OK, "read-only pages, too")
     finally:
-        _libc.mprotect(ctypes.c_void_p(ctypes.addressof(held)), mmap.PAGESIZE, 3)
+        libc.mprotect(ctypes.c_void_p(ctypes.addressof(held)), mmap.PAGESIZE, 3)
         del held
         page.close()
 
@@ -294,7 +293,7 @@ def _vm_readv() -> Finding:
     def vector(buffer: ctypes.Array[ctypes.c_char]) -> ctypes.Array[ctypes.c_size_t]:
         return (ctypes.c_size_t * 2)(ctypes.addressof(buffer), 8)
 
-    call = getattr(_libc, "process_vm_readv", None)
+    call = getattr(libc, "process_vm_readv", None)
     if call is None:
         return Finding("process_vm_readv", LIMITED, "this C library has none")
     ctypes.set_errno(0)
@@ -318,7 +317,7 @@ def _robust_list() -> Finding:
     here = arch_here()
     number = -1 if here is None else here.calls.get("get_robust_list", -1)  # -1: no such call
     ctypes.set_errno(0)
-    failed = _libc.syscall(
+    failed = libc.syscall(
         ctypes.c_long(number),
         ctypes.c_long(0),
         ctypes.byref(head),
@@ -398,9 +397,7 @@ def _clock(flags: set[str]) -> Finding:
     """Judge the time-stamp counter, with which soscope times every call."""
     name = "time-stamp counter"
     mode = ctypes.c_int()
-    if not ctypes.CDLL(None).prctl(_PR_GET_TSC, ctypes.byref(mode), 0, 0, 0) and (
-        mode.value == _PR_TSC_SIGSEGV
-    ):
+    if not libc.prctl(_PR_GET_TSC, ctypes.byref(mode), 0, 0, 0) and (mode.value == _PR_TSC_SIGSEGV):
         return Finding(name, MISSING, "switched off for this process (PR_SET_TSC): no times")
     source = clock_source()
     steady = {"constant_tsc", "nonstop_tsc"} <= flags

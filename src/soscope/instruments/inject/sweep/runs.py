@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import hashlib
 import json
@@ -15,6 +14,7 @@ import time
 from soscope.control.flight import CrashSink
 from soscope.control.session import Session
 from soscope.control.settings import LEAST_BUFFER, Instrument, SessionSettings
+from soscope.entry.ptrace import libc
 from soscope.errors import LaunchError, NoSuchProcess, SoscopeError
 from soscope.instruments.inject.instrument import InjectInstrument
 from soscope.instruments.inject.sweep.result import Site, SitesInstrument
@@ -38,7 +38,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 def adopt_orphans(*, wanted: bool) -> None:
     """Adopt descendants whose parent ends, in place of init, or stop doing so."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0)
 
 
 def kill(pid: int) -> None:
