@@ -78,7 +78,10 @@ def places_of_many(data: bytes, needles: dict[bytes, bytes]) -> list[tuple[int, 
 
 
 class Spans:
-    """Ranges of addresses (start, end); if several contain an address, the first counts."""
+    """Ranges of addresses (start, end); if several contain an address, the first counts.
+
+    Ranges that cannot overlap need one `bisect` of their starts, and no object.
+    """
 
     __slots__ = ("_edges", "_holders")
 

@@ -171,7 +171,47 @@ def length(source: ByteSource) -> int:
     return bottom
 
 
+# Numbers of variable length: LEB128 of DWARF, of unwind tables and of Mach-O.
+
+_LEB_BYTES = 10  # hold 64 bits
+_64_BITS = (1 << 64) - 1
+
+
+def uleb(data: bytes, at: int) -> tuple[int, int]:
+    """Return the ULEB128 number at `at`, modulo 2**64, and the offset behind it (DWARF 5, 7.6).
+
+    Raises IndexError if `data` ends within the number, or if it has more than ten bytes.
+
+    >>> from soscope.binfmt.source import uleb
+    >>> uleb(bytes([0xE5, 0x8E, 0x26]), 0)
+    (624485, 3)
+    """
+    byte = data[at]
+    if byte < 0x80:  # most numbers, and there are millions of them
+        return byte, at + 1
+    value, bits = byte & 0x7F, 7
+    while byte >= 0x80:
+        if bits == 7 * _LEB_BYTES:
+            raise IndexError("a number of too many bytes")
+        at += 1
+        byte = data[at]
+        value |= (byte & 0x7F) << bits
+        bits += 7
+    return value & _64_BITS, at + 1
+
+
+def sleb(data: bytes, at: int) -> tuple[int, int]:
+    """Return the SLEB128 number at `at`, and the offset behind it; errors as of `uleb`."""
+    value, behind = uleb(data, at)
+    bits = min(7 * (behind - at), 64)
+    return value - (value >> bits - 1 << bits), behind
+
+
 # Open files whose paths another process gave: only regular files, and only in its own root.
+
+# Flags to open a file of unknown kind for reading: a pipe without a writer does not make soscope
+# wait, and a terminal does not become its controlling terminal.
+READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 _NR_OPENAT2 = 437  # on all machines: <asm-generic/unistd.h>
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_IN_ROOT = 0x02, 0x10  # <linux/openat2.h>
@@ -191,7 +231,7 @@ def open_regular(path: str, *, may_be_link: bool = True) -> int | None:
         return None
     try:
         if stat.S_ISREG(os.fstat(place).st_mode):
-            return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            return os.open(f"/proc/self/fd/{place}", READING)
     except OSError:
         pass  # it may not be read
     finally:

@@ -328,7 +328,9 @@ def _name_of(number: int) -> str:
 # The stack of a dying thread: copied while it is stopped, walked when it is gone.
 #
 # The registers, the mappings and the top of the stack are copied. Everything else is read from the
-# mapped files.
+# mapped files. The other two walks (entry/guest/frames.py, instruments/prof/sampling/unwind.py)
+# need the process: one its memory, the other its images. All three get from a frame to its caller
+# by `binfmt.elf.unwind.caller`.
 
 MOST_FRAMES = 64
 _STACK = 1 << 20  # bytes of the stack that are copied

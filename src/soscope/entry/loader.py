@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 # The loader's data about a process: `struct r_debug` and its list of `struct link_map`.
 #
-# See <link.h>. Both have the same layout in glibc and musl, on every 64-bit machine.
+# See <link.h>. Both have the same layout in glibc and musl, on every 64-bit machine. The list is
+# read while the loader may be changing it, so a walk ends at an entry that cannot be read, without
+# an error. live/images has two other readers: linkmaps.py, for any class and byte order, takes such
+# an entry for damage, and images.py also keeps the bytes that it read, to see later changes.
 
 RT_CONSISTENT = 0
 RT_ADD = 1

@@ -7,6 +7,7 @@ import errno
 import os
 import stat
 
+from soscope.binfmt.source import READING
 from soscope.errors import SoscopeError
 from soscope.linker.image import Image
 
@@ -76,7 +77,7 @@ def _may_be_image(path: str) -> bool:
     try:
         if not stat.S_ISREG(os.lstat(path).st_mode):
             return False
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        descriptor = os.open(path, READING)
     except OSError as error:
         return error.errno in _OUR_OWN
     try:

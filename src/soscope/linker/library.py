@@ -11,7 +11,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.slots import all_symbols
 from soscope.binfmt.elf.symboltable import SymbolTable
-from soscope.binfmt.source import FileSource
+from soscope.binfmt.source import READING, FileSource
 from soscope.errors import FormatError
 from soscope.linker.machine import Kind, kind_of
 from soscope.model.record import Record
@@ -22,19 +22,21 @@ if TYPE_CHECKING:
 
 # Open files that other files name: only regular files, and only while they are read.
 
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _SHORTAGES = (errno.EMFILE, errno.ENFILE)
 
 
-def open_regular(path: str) -> int:
+def demand_regular(path: str) -> int:
     """Open the regular file at `path` for reading; a device or a pipe is not even opened.
+
+    Unlike `binfmt.source.open_regular` it tells why it failed, for messages and for symbols that a
+    user looks up, and it works without /proc.
 
     Raises OSError, FormatError.
     """
     status = os.stat(path)
     if not stat.S_ISDIR(status.st_mode):  # the kernel reports why it may not be opened
         _refuse_others(path, status)  # opening a device may have side effects
-    descriptor = os.open(path, _FLAGS)
+    descriptor = os.open(path, READING)
     try:
         _refuse_others(path, os.fstat(descriptor))
     except BaseException:
@@ -49,7 +51,7 @@ def read_regular(path: str, most: int) -> bytes | None:
     Raises OSError if too many files are open, as that tells nothing about this file.
     """
     try:
-        descriptor = open_regular(path)
+        descriptor = demand_regular(path)
     except FormatError:
         return None
     except OSError as error:
@@ -85,7 +87,7 @@ class OwnedFile(FileSource):
     def __init__(self, path: str) -> None:
         """Open the file. Raises OSError, FormatError if it is not a regular file."""
         self._descriptor = -1  # for __del__
-        super().__init__(open_regular(path), path)
+        super().__init__(demand_regular(path), path)
         self._identity = _identity(self._descriptor)
 
     @property
@@ -112,7 +114,7 @@ class OwnedFile(FileSource):
 
     def _open_again(self) -> None:
         try:
-            descriptor = open_regular(self.name)
+            descriptor = demand_regular(self.name)
         except FormatError:
             descriptor = -1
         if descriptor < 0 or _identity(descriptor) != self._identity:

@@ -12,7 +12,7 @@ import os
 import stat
 from typing import Any, Self
 
-from soscope.binfmt.source import kind_of
+from soscope.binfmt.source import READING, kind_of
 from soscope.errors import FormatError, RecordingError
 from soscope.model.call import Stats, printable
 from soscope.model.image import TracedImage, TracedSlot
@@ -94,7 +94,7 @@ class RecordingFile:
         """Open the recording at `path`; see `__init__` for the errors."""
         name = os.fspath(path)
         try:
-            descriptor = above_stderr(os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
+            descriptor = above_stderr(os.open(name, READING))
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             code = error.errno if isinstance(error, OSError) else None

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from struct import Struct
 
 from soscope.binfmt.search import offsets_of, places_of
+from soscope.binfmt.source import sleb, uleb
 from soscope.model.record import Record, fresh
 
 TYPE_CHECKING = False
@@ -306,7 +307,7 @@ class Entries:
                     form, at = uleb(data, at)
                     constant = 0
                     if form == 0x21:
-                        constant, at = _sleb(data, at)
+                        constant, at = sleb(data, at)
                     if not name and not form:
                         break
                     attributes.append((name, form, constant))
@@ -366,7 +367,7 @@ class Entries:
         if how == UDATA:
             return uleb(info, at)
         if how == SDATA:
-            return _sleb(info, at)
+            return sleb(info, at)
         if how == STRING:
             end = info.index(0, at)
             return info[at:end], end + 1
@@ -603,30 +604,6 @@ def _text(strings: bytes, at: int) -> bytes:
     if end < 0:
         raise EntryError("a string outside of its section")
     return strings[at:end]
-
-
-def uleb(data: bytes, at: int) -> tuple[int, int]:
-    """Read an unsigned LEB128 number; return it and the offset behind it."""
-    byte = data[at]
-    if byte < 0x80:
-        return byte, at + 1
-    value, shift = byte & 0x7F, 7
-    while True:
-        at += 1
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at + 1
-        shift += 7
-        if shift > 70:
-            raise EntryError("a number of too many bytes")
-
-
-def _sleb(data: bytes, at: int) -> tuple[int, int]:
-    start = at
-    value, at = uleb(data, at)
-    bits = 7 * (at - start)
-    return value - (1 << bits) if data[at - 1] & 0x40 else value, at
 
 
 # Names of source files, in the header of a line number program (DWARF 5, 6.2.4).

@@ -11,9 +11,10 @@ from bisect import bisect_right
 from io import BytesIO
 from struct import Struct
 
-from soscope.binfmt.dwarf.entries import DwarfEntry, Entries, EntryError, LineHead, line_head, uleb
+from soscope.binfmt.dwarf.entries import DwarfEntry, Entries, EntryError, LineHead, line_head
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
+from soscope.binfmt.source import uleb
 from soscope.errors import FormatError
 
 TYPE_CHECKING = False

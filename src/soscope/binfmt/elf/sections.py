@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, bisect_right
-from heapq import heappop, heappush
 from struct import Struct
 
 from soscope.binfmt.elf import constants as c
@@ -14,10 +13,13 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.reader import ElfReader, Encoding, Header
 from soscope.binfmt.elf.slots import entries, tables
 from soscope.binfmt.source import BufferSource, ByteSource, broken, take
+from soscope.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
+
+    from soscope.binfmt.search import Spans
 
 
 # GNU properties: what an image says about control-flow enforcement.
@@ -103,7 +105,7 @@ def relative_words(image: ElfImage) -> dict[int, int]:
     return words
 
 
-# Sets of ranges of numbers, and the first of many ranges that contains an address.
+# Sets of numbers, as ranges.
 
 
 class Stretches:
@@ -130,44 +132,6 @@ class Stretches:
             start, end = min(start, starts[low]), max(end, ends[high - 1])
         starts[low:high], ends[low:high] = [start], [end]
         return fresh
-
-
-class StretchOwners:
-    """Finds the range that contains an address; if several do, the first of them."""
-
-    __slots__ = ("_owners", "_starts")
-
-    def __init__(self, stretches: Iterable[tuple[int, int]]) -> None:
-        """Take the ranges (start, end)."""
-        rows = sorted((start, index, end) for index, (start, end) in enumerate(stretches))
-        self._starts: list[int] = []
-        self._owners: list[int] = []
-        open_: list[tuple[int, int]] = []  # heap of (index, end) of the ranges that are open
-        place = 0
-        for start, index, end in [*rows, (rows[-1][0] + 1, -1, 0)] if rows else []:
-            self._close(open_, place, start if index >= 0 else None)
-            place = start
-            if index >= 0:
-                heappush(open_, (index, end))
-
-    def _close(self, open_: list[tuple[int, int]], place: int, limit: int | None) -> None:
-        """Record the owner of the addresses between `place` and `limit`."""
-        while open_ and (limit is None or place < limit):
-            index, end = open_[0]
-            if end <= place:
-                heappop(open_)
-                continue
-            self._starts.append(place)
-            self._owners.append(index)
-            place = end if limit is None else min(end, limit)
-        if limit is None or place < limit:
-            self._starts.append(place)
-            self._owners.append(-1)
-
-    def of(self, address: int) -> int:
-        """Return the index of the first range that contains `address`, -1 if none does."""
-        index = bisect_right(self._starts, address) - 1
-        return self._owners[index] if index >= 0 else -1
 
 
 # Section headers of a file, which lead to names that a loader does not need.
@@ -221,7 +185,7 @@ class Sections:
         self.all = sections
         self.why = why
         self._loaded: list[Section] = []
-        self._owners: StretchOwners | None = None
+        self._owners: Spans | None = None
 
     @classmethod
     def read(cls, image: ElfReader) -> Sections:
@@ -277,12 +241,16 @@ class Sections:
     def containing(self, vaddr: int) -> Section | None:
         """Return the first loaded section that contains `vaddr`, None if there is none."""
         if self._owners is None:
+            from soscope.binfmt.search import (
+                Spans,  # a trace reads sections, and asks for none here
+            )
+
             self._loaded = [section for section in self.all if section.flags & c.SHF_ALLOC]
-            self._owners = StretchOwners(
+            self._owners = Spans(
                 (section.vaddr, section.vaddr + section.size) for section in self._loaded
             )
-        index = self._owners.of(vaddr)
-        return self._loaded[index] if index >= 0 else None
+        index = self._owners.at(vaddr)
+        return None if index is None else self._loaded[index]
 
     def is_code(self, vaddr: int) -> bool:
         """Return whether the loaded section that contains `vaddr` holds instructions."""
@@ -502,6 +470,53 @@ def crc32(source: ByteSource) -> int:
         value = zlib.crc32(piece, value)
         at += len(piece)
     return value
+
+
+def debug_files(
+    image: ElfReader | None,
+    sections: Sections | None,
+    build_id: bytes,
+    path: str,
+    roots: Iterable[str] = ("",),
+    note: Callable[[str], None] | None = None,
+) -> Iterator[tuple[str, int | None]]:
+    """Yield the paths at which gdb looks for the debug file of the image at `path`, best first.
+
+    Each comes with the CRC-32 that the file must have, or None if only its build-id counts. Below
+    each of `roots`, files with the name of the build-id come first, then those that .gnu_debuglink
+    names. `note` is called with what is wrong with a damaged link. See `another_build`.
+    """
+    if len(build_id) > 1:
+        for root in roots:
+            yield root + build_id_path(build_id), None
+    link = None
+    try:
+        if image is not None and sections is not None:
+            link = debuglink(image, sections)
+    except (FormatError, OSError) as error:
+        if note is not None:
+            note(str(error))
+    if link is None or "/" in link[0] or not path.startswith("/"):
+        return
+    name, crc = link
+    folder = os.path.dirname(path).rstrip("/")
+    for root in roots:
+        for below in (folder, f"{folder}/.debug", f"/usr/lib/debug{folder}"):
+            yield f"{root}{below}/{name}", crc
+
+
+def another_build(debug: ElfImage, build_id: bytes, crc: int | None, path: str) -> str | None:
+    """Return why a file of `debug_files` is of another build than its image, None if it is not.
+
+    The image is at `path`, and its `build_id` is empty if it has none. Raises FormatError if
+    `debug` is damaged.
+    """
+    own = file_build_id(debug, Sections.read(debug))
+    if own != build_id and (crc is None or b"" not in (own, build_id)):
+        return f"it is of build-id {own.hex() or '-'}"
+    if crc is not None and crc32(debug.source) != crc:
+        return f"not the checksum that {path} gives"
+    return None
 
 
 # Functions that were compiled with room for a call at their entry.

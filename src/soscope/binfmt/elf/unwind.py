@@ -9,7 +9,7 @@ from bisect import bisect_right
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import ElfReader, Segment
 from soscope.binfmt.elf.sections import Sections
-from soscope.binfmt.source import broken, take
+from soscope.binfmt.source import broken, sleb, take, uleb
 from soscope.errors import FormatError
 
 TYPE_CHECKING = False
@@ -68,14 +68,14 @@ class Cursor:
 
     def leb(self, *, signed: bool = False) -> int:
         """Read a LEB128 number."""
-        value = shift = 0
-        while shift < 70:  # ten bytes hold 64 bits
-            byte = self.number(1)
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if not byte & 0x80:
-                return value - (1 << shift) if signed and byte & 0x40 else value
-        raise self.broken("a number without end")
+        try:
+            value, behind = (sleb if signed else uleb)(self.data, self.at)
+        except IndexError:
+            behind = self.end + 1
+        if behind > self.end:
+            raise self.broken("a number without end")
+        self.at = behind
+        return value
 
     def text(self) -> bytes:
         """Read a string up to its NUL byte."""
@@ -589,15 +589,11 @@ def evaluate(code: bytes, stack: list[int], register: Register, read: Word) -> i
 
     def leb(*, signed: bool) -> int:
         nonlocal at
-        value = shift = 0
-        while at < len(code) and shift < 70:
-            byte = code[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if not byte & 0x80:
-                return value - (1 << shift) if signed and byte & 0x40 else value
-        raise FormatError("an expression that ends too soon")
+        try:
+            value, at = (sleb if signed else uleb)(code, at)
+        except IndexError:
+            raise FormatError("an expression that ends too soon") from None
+        return value
 
     def known(value: int | None) -> int:
         if value is None:

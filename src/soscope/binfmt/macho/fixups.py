@@ -20,10 +20,9 @@ from soscope.binfmt.macho.image import (
     Bind,
     MachoImage,
     Ranges,
-    sleb,
-    uleb,
 )
 from soscope.binfmt.macho.symbols import MachoSymbols
+from soscope.binfmt.source import sleb, uleb
 from soscope.errors import FormatError
 from soscope.model.arch import CPU_PPC64
 from soscope.model.filemap import Signed

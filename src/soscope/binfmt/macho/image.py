@@ -163,41 +163,6 @@ def text(data: bytes, at: int = 0) -> str:
     return data[at : end if end >= 0 else len(data)].decode(*DECODING)
 
 
-def uleb(data: bytes, at: int) -> tuple[int, int]:
-    """Return the ULEB128 number at `at`, at most 64 bits, and the position behind it.
-
-    Raises IndexError if `data` ends within it.
-    """
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        if shift < 64:
-            value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & 0xFFFFFFFFFFFFFFFF, at
-        shift += 7
-
-
-def sleb(data: bytes, at: int) -> tuple[int, int]:
-    """Return the SLEB128 number at `at`, and the position behind it.
-
-    Raises IndexError if `data` ends within it.
-    """
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        if shift < 64:
-            value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            if byte & 0x40 and shift < 64:
-                value -= 1 << shift
-            value &= 0xFFFFFFFFFFFFFFFF
-            return value - (1 << 64) if value >> 63 else value, at
-
-
 # One Mach-O image: its header, its load commands, and the bytes at its addresses.
 
 _MOST_REASONS = 100

@@ -9,7 +9,7 @@ from contextlib import suppress
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.reader import Segment, encoding, read_header, read_segments
-from soscope.binfmt.source import BufferSource
+from soscope.binfmt.source import READING, BufferSource
 from soscope.entry.remote.packets import RemoteAddress
 from soscope.entry.remote.stub import RemoteFiles, RemoteStub, StubMemory
 from soscope.errors import FormatError, LaunchError, RemoteError
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 # A file on this machine may not be the one that the program uses, so callers compare it with
 # memory.
 
-_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _ORDERS = {"<": "little-endian", ">": "big-endian"}
 
 
@@ -114,7 +113,7 @@ def compare(elf: ElfImage, path: str, segments: list[Segment], bits: int, order:
 def _descriptors(path: str) -> Iterator[int]:
     """Yield the descriptor of a file, if it can be read."""
     try:
-        yield os.open(path, _FLAGS)
+        yield os.open(path, READING)
     except OSError:
         return  # the file cannot be read
 

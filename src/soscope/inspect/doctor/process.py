@@ -13,7 +13,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import features
 from soscope.binfmt.elf.slots import slot_relocations
-from soscope.binfmt.source import LONGEST, kind_of
+from soscope.binfmt.source import LONGEST, READING, kind_of
 from soscope.control.command import is_text, reason_without_agent
 from soscope.entry.agent import put_in, resident
 from soscope.entry.agent.visit import Visit
@@ -505,7 +505,7 @@ def _damaged(path: str, error: FormatError) -> FormatError:
 def _head(path: str) -> bytes:
     try:
         # opening a pipe or a terminal must not block
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        descriptor = os.open(path, READING)
     except PermissionError as error:
         raise NotPermitted(
             f"cannot read '{path}': permission denied", hint="sudo soscope …", errno=error.errno

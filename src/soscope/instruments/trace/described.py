@@ -6,10 +6,9 @@ from __future__ import annotations
 import os
 import time
 
-from soscope.binfmt.elf import sections as debuglink
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.sections import Sections
-from soscope.binfmt.source import FileSource
+from soscope.binfmt.elf.sections import Sections, another_build, debug_files
+from soscope.binfmt.source import READING, FileSource
 from soscope.errors import FormatError
 from soscope.proc import maps
 from soscope.prototypes.catalog import TREATMENT_FAMILIES
@@ -18,8 +17,6 @@ from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from soscope.binfmt.dwarf.entries import Entries
     from soscope.binfmt.elf.symboltable import ElfSymbol
     from soscope.instruments.trace.settings import TraceSettings
@@ -45,7 +42,8 @@ def may_have_entries(image: ElfImage, path: str) -> bool:
     """Return whether `entries_of` can find anything for an open image; mostly it cannot."""
     sections = Sections.read(image)
     return sections.named(".debug_info") is not None or any(
-        os.path.exists(candidate) for candidate, _ in _candidates(image, sections, path)
+        os.path.exists(candidate)
+        for candidate, _ in debug_files(image, sections, image.build_id, os.path.abspath(path))
     )
 
 
@@ -59,16 +57,16 @@ def entries_of(image: ElfImage, path: str) -> tuple[Entries, str] | None:
     entries = _entries(image, sections)
     if entries is not None:
         return entries, path
-    for candidate, crc in _candidates(image, sections, path):
+    where = os.path.abspath(path)
+    for candidate, crc in debug_files(image, sections, image.build_id, where):
         try:
-            descriptor = os.open(candidate, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            descriptor = os.open(candidate, READING)
         except OSError:
             continue  # most files have no separate debug file
         try:
             debug = ElfImage.from_source(FileSource(descriptor, candidate))
-            separate = Sections.read(debug)
-            if _belongs(image, debug, separate, crc):
-                entries = _entries(debug, separate)
+            if another_build(debug, image.build_id, crc, path) is None:
+                entries = _entries(debug, Sections.read(debug))
         except (FormatError, OSError):
             continue  # a damaged debug file describes nothing
         finally:
@@ -99,29 +97,6 @@ def _entries(image: ElfImage, sections: Sections) -> Entries | None:
     except (FormatError, OSError):
         return None  # damaged debug information describes nothing
     return Entries(*contents)
-
-
-def _candidates(image: ElfImage, sections: Sections, path: str) -> Iterator[tuple[str, int | None]]:
-    """Yield paths, each with the CRC-32 that the file must have, or None to compare build-ids."""
-    if len(image.build_id) > 1:
-        yield debuglink.build_id_path(image.build_id), None
-    try:
-        link = debuglink.debuglink(image, sections)
-    except (FormatError, OSError):
-        return  # a damaged link leads nowhere
-    if link is None or "/" in link[0]:
-        return
-    name, crc = link
-    folder = os.path.dirname(os.path.abspath(path)).rstrip("/")
-    for below in (folder, f"{folder}/.debug", f"/usr/lib/debug{folder}"):
-        yield f"{below}/{name}", crc
-
-
-def _belongs(image: ElfImage, debug: ElfImage, sections: Sections, crc: int | None) -> bool:
-    build_id = debuglink.file_build_id(debug, sections)
-    if build_id != image.build_id and (crc is None or (build_id and image.build_id)):
-        return False
-    return crc is None or debuglink.crc32(debug.source) == crc
 
 
 # Functions with the name of a declared function, but defined by another library.
@@ -207,7 +182,7 @@ class ImageFiles:
         for path, inode in list(paths.items())[:_MOST_IMAGEFILES]:
             if path not in self._open:
                 try:
-                    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+                    descriptor = os.open(path, READING)
                 except OSError:
                     continue  # frames of this image are named without the file
                 try:

@@ -18,7 +18,7 @@ from soscope.binfmt.elf.reader import (
     read_segments,
     unpack_segments,
 )
-from soscope.binfmt.source import ByteSource, FileSource
+from soscope.binfmt.source import READING, ByteSource, FileSource
 from soscope.errors import FormatError
 from soscope.live.images.space import Space, open_same
 from soscope.proc.maps import Mapping
@@ -406,8 +406,6 @@ class LoadedImage:
 # that file, even if it was renamed or deleted. If that is not allowed, a path is used whose inode
 # is the mapping's. Finally the build-id in memory must match.
 
-_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-
 
 class SliceSource(ByteSource):
     """A file inside another file (an uncompressed member of an archive)."""
@@ -483,7 +481,7 @@ def _taken(image: LoadedImage, mapping: Mapping, descriptor: int) -> ImageFile |
 def _with_room(path: str) -> int:
     """Open a file; raise the limit of descriptors first if a process with many images needs it."""
     try:
-        return os.open(path, _FLAGS)
+        return os.open(path, READING)
     except OSError as error:
         if error.errno != errno.EMFILE:
             raise
@@ -491,7 +489,7 @@ def _with_room(path: str) -> int:
 
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    return os.open(path, _FLAGS)
+    return os.open(path, READING)
 
 
 def _open(image: LoadedImage, mapping: Mapping) -> int | None:

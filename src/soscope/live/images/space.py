@@ -9,7 +9,7 @@ import stat
 import time
 from bisect import bisect_right
 
-from soscope.binfmt.source import ByteSource
+from soscope.binfmt.source import READING, ByteSource
 from soscope.errors import FormatError, NoSuchProcess, SoscopeError
 from soscope.proc import maps, status
 from soscope.proc.maps import Mapping
@@ -82,7 +82,7 @@ def open_same(paths: tuple[str, ...], inode: int) -> int | None:
         try:
             if not _is_same(os.stat(path), inode):
                 continue
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+            descriptor = os.open(path, READING)
         except OSError:
             continue  # missing or not allowed: try the next path
         if _is_same(os.fstat(descriptor), inode):

@@ -219,7 +219,10 @@ class ImageNames:
         return isinstance(self._aranges, bool | None) or self._aranges.may_have(vaddr)
 
     def _find_debug(self) -> None:
-        for path, crc in self._candidates(self.sections):
+        places = debuglink.debug_files(
+            self.elf, self.sections, self._build_id, self._path, self.roots, self.notes.append
+        )
+        for path, crc in places:
             descriptor = open_regular(path)
             if descriptor is None:
                 continue
@@ -235,38 +238,12 @@ class ImageNames:
             finally:
                 os.close(descriptor)
 
-    def _candidates(self, sections: Sections | None) -> Iterator[tuple[str, int | None]]:
-        """Yield (path, CRC-32 in .gnu_debuglink or None) of possible debug files."""
-        if len(self._build_id) > 1:
-            below = debuglink.build_id_path(self._build_id)
-            for root in self.roots:
-                yield root + below, None
-        link = None
-        try:
-            if self.elf is not None and sections is not None:
-                link = debuglink.debuglink(self.elf, sections)
-        except (FormatError, OSError) as error:
-            self.notes.append(str(error))
-        if link is None or not self._path.startswith("/"):
-            return
-        name, crc = link
-        if "/" in name:
-            return
-        folder = os.path.dirname(self._path).rstrip("/")
-        for root in self.roots:
-            for below in (folder, f"{folder}/.debug", f"/usr/lib/debug{folder}"):
-                yield f"{root}{below}/{name}", crc
-
     def _accepted(self, source: FileSource, crc: int | None) -> ElfImage | None:
         """Open a debug file; return None, and add a note, if it belongs to another image."""
         debug = ElfImage.from_source(source)
-        build_id = debuglink.file_build_id(debug, Sections.read(debug))
-        is_link = crc is not None
-        if build_id != self._build_id and not (is_link and b"" in (build_id, self._build_id)):
-            self.notes.append(f"{source.name}: not used: it is of build-id {build_id.hex() or '-'}")
-            return None
-        if crc is not None and debuglink.crc32(source) != crc:
-            self.notes.append(f"{source.name}: not used: not the checksum that {self._path} gives")
+        why = debuglink.another_build(debug, self._build_id, crc, self._path)
+        if why is not None:
+            self.notes.append(f"{source.name}: not used: {why}")
             return None
         if self.elf is not None and debug.encoding is not self.elf.encoding:
             return None

@@ -112,11 +112,11 @@ def read_foreign(
     biases see `fromgmon.gmon_profile`. Raises SoscopeError.
     """
     from soscope.binfmt.profiles import is_ldprofile, read_gmon, read_ldprofile
-    from soscope.binfmt.source import FileSource
+    from soscope.binfmt.source import READING, FileSource
     from soscope.instruments.prof.gmon import gmon_profile, ldprofile_profile
 
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        descriptor = os.open(path, READING)
     except OSError as error:
         reason = (error.strerror or "").lower()
         raise SoscopeError(f"{path}: {reason}", errno=error.errno) from error

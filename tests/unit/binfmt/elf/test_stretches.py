@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stretches of numbers, against sets of numbers and against going through all of them."""
+"""Stretches of numbers, against sets of numbers."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soscope.binfmt.elf.sections import Stretches, StretchOwners
+from soscope.binfmt.elf.sections import Stretches
 
 PAIRS = st.lists(
     st.tuples(st.integers(0, 40), st.integers(0, 12)).map(lambda one: (one[0], sum(one)))
@@ -23,13 +23,3 @@ def test_what_is_new(pairs: list[tuple[int, int]]) -> None:
         numbers = [number for first, last in fresh for number in range(first, last)]
         assert numbers == sorted(set(range(start, end)) - have)
         have |= set(range(start, end))
-
-
-@given(PAIRS)
-def test_whose_an_address_is(pairs: list[tuple[int, int]]) -> None:
-    owners = StretchOwners(pairs)
-    for address in range(-1, 60):
-        first = next(
-            (index for index, (start, end) in enumerate(pairs) if start <= address < end), -1
-        )
-        assert owners.of(address) == first
