@@ -16,8 +16,8 @@ Say which registers a dynamic linker saves when it binds a slot at its first cal
 them the code that it runs meanwhile may overwrite.
 
   LD.SO   the dynamic linker's file (the one that runs soscope)
-  --why   where the code leads out of the file, call by call
-  --json  for programs
+  --why
+  --json
 
   soscope audit-resolver /lib32/ld-linux.so.2
 """

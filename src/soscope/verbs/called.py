@@ -34,9 +34,9 @@ usage: {USAGE}
 
 Say which exported functions of libraries are called from other images, and which never are.
 
-  -e FUNCTION      ask for a function; the exit status is 1 if it was called
-  -p PID           in a process that runs already, until Ctrl-C or --duration
-  --never          name those, too, that were never called
+  -e
+  -p
+  --never
 
   soscope called libz.so.1 -- python3 -c 'import gzip'
   soscope called -e 'png_set_*' -p 1234 --duration 60s

@@ -14,10 +14,10 @@ usage: {USAGE}
 
 Say what does not fit together in the linking of ELF and Mach-O files.
 
-  --strict     remarks count as faults
-  --hardening  say which files are not made for IBT and shadow stacks, too
-  --run        run every stub under an emulator, too (the extra "emulate")
-  --json       for programs
+  --strict
+  --hardening
+  --run
+  --json
 
   soscope check /usr/lib/libfoo.so
 

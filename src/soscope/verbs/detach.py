@@ -19,9 +19,9 @@ usage: {USAGE}
 
 Take out of a process whatever soscope keeps in it, or has left in it.
 
-  -p PID  the process
-  -q      say nothing
-  --json  for programs
+  -p
+  -q
+  --json
 
 soscope detach --help lists all options.
 """

@@ -15,9 +15,9 @@ usage: {USAGE}
 
 Say what works on this system and what does not, with what to type about it.
 
-  -p PID   and what can be done with this process
-  FILE     and with this program or library; it is read, not run
-  --json   for programs
+  -p
+  FILE     a program or library, which is read and not run
+  --json
 
   soscope doctor /usr/bin/ssh
 """

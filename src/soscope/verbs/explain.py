@@ -36,11 +36,11 @@ usage: {USAGE}
 Show step by step how calls of SYMBOL go: as a file, or two files side by side, lay them down, from
 the call to the dynamic linker; or in a running process, and how a hook gets there.
 
-  --arch ARCH   of a fat file this image
-  --svg FILE    the same as a picture
-  --from IMAGE  (-p) the calls of this image; MAIN is the program
-  --width N     for so many columns
-  --json        for programs
+  --arch
+  --svg
+  --from
+  --width
+  --json
 
   soscope explain /bin/ls malloc
   soscope explain ./program malloc program.dylib

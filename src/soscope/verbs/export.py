@@ -36,9 +36,8 @@ usage: {USAGE}
 Write the calls of a recording that soscope trace --record made, or the profile of one that soscope
 prof -o made, for another program.
 
-  -o OUT            the file; its ending says the format, or:
-  --format FORMAT   perfetto, chrome, firefox, speedscope, folded, parquet, csv or jsonl;
-                    of a profile also gmon, callgrind, pprof, otlp or json
+  -o
+  --format
 
   soscope export -o run.pftrace run.sosr     # for ui.perfetto.dev
   soscope export -o run.folded run.sosr      # for flamegraph.pl

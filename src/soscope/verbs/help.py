@@ -48,6 +48,31 @@ def long_help(verb: Verb) -> str:
     return "\n\n".join([*parts, verb.epilog.strip("\n")]).strip("\n") + "\n"
 
 
+def short_help(verb: Verb) -> str:
+    """Return the help for one screen.
+
+    In `verb.short`, a line with nothing but an option stands for that option with its value, and
+    the first clause of its text. Rows beside it, of arguments, are aligned with it.
+    """
+    by_flag = {flag: option for option in verb.options for flag in option.flags}
+    lines: list[str] = []
+    rows: list[tuple[str, str]] = []
+    for line in [*verb.short.strip("\n").split("\n"), ""]:
+        name, _, text = line.strip().partition("  ")
+        option = by_flag.get(name)
+        if option is not None:
+            value = f" {option.metavar}" if option.takes_word else ""
+            rows.append((f"{name}{value}", option.help.partition("; ")[0].partition(" (")[0]))
+        elif text and line.startswith("  ") and not name.startswith("soscope "):
+            rows.append((name, text.strip()))
+        else:
+            column = min(max((len(row[0]) for row in rows), default=0) + 2 * _INDENT, _COLUMN)
+            lines += [each for row in rows for each in _row(*row, column, _WIDE)]
+            rows = []
+            lines.append(line)
+    return "\n".join(lines)
+
+
 def _spelled(option: Option) -> str:
     """Return all spellings of an option, each with its value."""
     value = f" {option.metavar}" if option.takes_word else ""
@@ -96,7 +121,7 @@ def refuse(verb: Verb, words: list[str]) -> NoReturn:
         at += 1
         for flag, attached in split(word, by_flag):
             if flag in (_SHORT[0], _LONG[0]):
-                raise Help(verb.short if flag == _SHORT[0] else long_help(verb))
+                raise Help(short_help(verb) if flag == _SHORT[0] else long_help(verb))
             option = by_flag.get(flag)
             if option is None:
                 unknown.append(word)

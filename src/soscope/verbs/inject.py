@@ -194,12 +194,11 @@ usage: {USAGE}
 
 Run COMMAND, have calls into shared libraries fail, and show those; -p: of a process.
 
-  -e inject=SET[:error=E|:retval=V][:when=N]   which calls, and how they fail
-  -e fault=SET[:when=N]                        the same, by each function's first error
-  -p PID        a process that runs already; Ctrl-C ends the injection, not the process
-  -f            in children, too
-  --sweep SET   fail each call site of these functions once, each in a run of its own
-  -o FILE       write to FILE
+  -e
+  -p
+  -f
+  --sweep
+  -o
 
   soscope inject -e inject=malloc:error=ENOMEM:when=100 -- ls
   soscope inject --sweep malloc,calloc,realloc -- ls

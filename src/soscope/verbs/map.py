@@ -52,14 +52,19 @@ usage: {USAGE}
 Show every slot of ELF and Mach-O files with its stubs, symbol, version, provider and binding;
 or the images of a running process, and what each of their slots leads to now.
 
-  -e GLOB      only slots of these symbols, as soscope trace's -e
-  --slots, --stubs, --symbols, --needed   only these tables
-  --arch ARCH  only images for this architecture
-  --from IMAGE only slots of this image; --to IMAGE: only those that lead to this one
-  --changed    (-p) only slots that differ from what the loader would have written
-  --svg FILE   (-p) a picture of who calls whom; --dot FILE: for graphviz
-  --remote ADDRESS   of the program of a gdbserver or an emulator that waits
-  --json       for programs
+  -e
+  --slots
+  --stubs
+  --symbols
+  --needed
+  --arch
+  --from
+  --to
+  --changed
+  --svg
+  --dot
+  --remote
+  --json
 
   soscope map /bin/ls
   soscope map -p 4242 -e 'malloc+free'

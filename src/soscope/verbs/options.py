@@ -627,10 +627,11 @@ _VERBOSE = Option(
 class Verb:
     """The usage of one verb.
 
-    `short` is the output of -h. `description` and `epilog` are before and after the options in
-    --help. `argument` is (name in the help, its help), None if the verb takes only options.
-    `least` and `most` are how many arguments there may be, None for any number. With `habits`,
-    options of ltrace and strace that the verb lacks are explained by a sentence each.
+    `short` is the output of -h, in which a line with an option alone stands for the option's row.
+    `description` and `epilog` are before and after the options in --help. `argument` is (name in
+    the help, its help), None if the verb takes only options. `least` and `most` are how many
+    arguments there may be, None for any number. With `habits`, options of ltrace and strace that
+    the verb lacks are explained by a sentence each.
     """
 
     __slots__ = (

@@ -74,13 +74,13 @@ usage: {USAGE}
 
 Have calls of a running process, or of a command, reach functions of one's own.
 
-  -p PID                           the process, in place of a COMMAND
-  --replace malloc=./mine.so:mine  calls of malloc reach mine, of ./mine.so
-  --from IMAGE                     calls by this image alone
-  --check                          refuse types that cannot be compared
-  --undo [SYMBOL...]               everything is as it was, or these functions are
-  -f                               of a COMMAND: in its children, too
-  --json                           for programs
+  -p
+  --replace
+  --from
+  --check
+  --undo
+  -f
+  --json
 
   soscope patch --replace gettimeofday=./clock.so:slow_clock -- ruby script.rb
 

@@ -45,12 +45,12 @@ usage: {USAGE}
 
 Show a recording that soscope trace --record made, as the trace would have been.
 
-  -e EXPR  only these calls; also --from, -l, --pid, --since, --slower
-  -c       a table of the functions, as soscope trace -c prints it
-  -T       the time each call took
-  -t       the time of each call; -tt with microseconds
-  -s N     bytes of a string to show (as far as they were recorded)
-  --json   for programs
+  -e
+  -c
+  -T
+  -t
+  -s
+  --json
 
   soscope report -T run.sosr
 

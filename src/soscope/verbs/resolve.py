@@ -43,15 +43,15 @@ usage: {USAGE}
 
 Say where a symbol is in a running process, by the rules of its loader, and what an address is.
 
-  -p PID         the process; it is only read, and never stopped
-  --remote ADDR  the program of a gdbserver or an emulator that waits: unix:PATH or HOST:PORT
+  -p
+  --remote
   NAME           what dlsym would return there; NAME@VERSION as dlvsym
   IMAGE!NAME     in this image and those that it needs
   0xADDR         the symbol that contains the address
   -              more queries on standard input, one a line
-  --read FORMAT  and what is stored there: str, i32, u64, ptr, f64, 3i, hex:16, *str
-  --why          how it was found
-  --json         for programs
+  --read
+  --why
+  --json
 
   soscope resolve -p 4711 --read 3i ruby_api_version
 

@@ -140,16 +140,15 @@ usage: {USAGE}
 
 Run COMMAND and show the calls it makes into shared libraries; -p: of a process.
 
-  -p PID        a process that runs already; Ctrl-C ends the trace, not the process;
-                several: -p PID,PID; by name: -p nginx
-  -e EXPR       only these calls: -e 'open*,read', -e malloc@libfoo.so, -e '/SSL_.*/'
-  --from IMAGE  calls made by this image; all: by every image (else the program's own)
-  -l IMAGE      calls into this image
-  -c            count: calls, errors and time by function
-  -T            the time each call took
-  -Z            failed calls alone; also --slower 1ms, --where 'size > 1MiB'
-  -f            follow children
-  -o FILE       write to FILE
+  -p
+  -e
+  --from
+  -l
+  -c
+  -T
+  -Z
+  -f
+  -o
 
   soscope trace -T -e 'open*,read,close' -- cat /etc/hostname
 

@@ -35,11 +35,11 @@ usage: {USAGE}
 
 Have a running process count its objects from now on; or record its native blocks.
 
-  -p PID           the process
-  --blocks -o REC  record blocks and mappings by stack, until Ctrl-C
-  --duration TIME  for so long
-  -q               say nothing
-  --json           for programs
+  -p
+  --blocks
+  --duration
+  -q
+  --json
 
   soscope mem attach -p 4711
   soscope mem attach -p 4711 --blocks -o run.sosr

@@ -15,9 +15,9 @@ usage: {USAGE}
 
 Compare two recordings or snapshots: what has grown from A to B, and where it was made.
 
-  --json     for programs
-  --limit N  the N largest rows alone
-  --blocks   native blocks, where there are objects, too
+  --json
+  --limit
+  --blocks
 
   soscope mem snapshot -p 4711 --json >a; sleep 60; soscope mem snapshot -p 4711 --json >b
   soscope mem diff a b

@@ -14,7 +14,7 @@ usage: {USAGE}
 
 Draw what was alive at the end of a recording that soscope mem run -o REC has made.
 
-  -o FILE  FILE.svg: a picture; FILE.html: a page, in which frames can be widened
+  -o
 
   soscope mem flame -o run.svg run.sosr
 

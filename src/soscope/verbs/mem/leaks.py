@@ -29,11 +29,11 @@ usage: {USAGE}
 Show the native blocks that were never freed, by stack: at the end of a recording that soscope mem
 run -o REC has made, or in a running process.
 
-  -p PID           the process; its blocks are recorded meanwhile
-  --older TIME     blocks that are older than this (with -p: 60s)
-  --duration TIME  look for so long (half as long again as --older)
-  --json           for programs
-  --limit N        the N largest rows alone
+  -p
+  --older
+  --duration
+  --json
+  --limit
 
   soscope mem leaks run.sosr
   soscope mem leaks -p 4711 --older 60s

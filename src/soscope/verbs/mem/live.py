@@ -43,12 +43,12 @@ usage: {USAGE}
 Show which objects of a running Python or Ruby process become more, a minute, by file, line and
 type; of other processes, which native blocks do, by where they are made.
 
-  -p PID           the process
-  --blocks         native blocks, of Python or Ruby too
-  --duration TIME  look twice, with this time between, and print once
-  --every TIME     refresh so often (2s); Ctrl-C ends it
-  --gc             collect garbage before each look
-  --json           for programs, with --duration
+  -p
+  --blocks
+  --duration
+  --every
+  --gc
+  --json
 
   soscope mem live -p 4711
   soscope mem live -p 4711 --duration 60s

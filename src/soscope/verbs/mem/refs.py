@@ -30,9 +30,9 @@ usage: {USAGE}
 
 Show who holds the objects that a running process has made at one line.
 
-  -p PID       the process
-  --samples N  how many of the objects are looked at (10)
-  --json       for programs
+  -p
+  --samples
+  --json
 
   soscope mem attach -p 4711
   soscope mem refs -p 4711 app.py:12:str

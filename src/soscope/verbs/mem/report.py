@@ -17,11 +17,11 @@ usage: {USAGE}
 
 Show what was alive at the end of a recording that soscope mem run -o REC has made.
 
-  --peak       the native blocks that were there when most bytes were
-  --temporary  the native blocks that were freed at once
-  --by WAY     rows added up by line, type, image or thread, or over time
-  --json       for programs
-  --limit N    the N largest rows alone
+  --peak
+  --temporary
+  --by
+  --json
+  --limit
 
   soscope mem report run.sosr
 

@@ -38,11 +38,11 @@ usage: {USAGE}
 
 Run COMMAND and record which objects and blocks it leaves alive, and where they were made.
 
-  --objects  objects of Python or Ruby, by file, line and type
-  --blocks   blocks of malloc and its like, and mappings, by stack
-  -f         in children, too
-  -o REC     keep a recording, which soscope mem report shows
-  --json     for programs
+  --objects
+  --blocks
+  -f
+  -o
+  --json
 
   soscope mem run --blocks -- sqlite3 :memory: 'select 1'
 

@@ -17,13 +17,13 @@ usage: {USAGE}
 
 Show the objects of a running process, and where they were made; or its native blocks.
 
-  -p PID           the process
-  --blocks         native blocks that it makes meanwhile, and keeps
-  --duration TIME  with --blocks: for so long (10s)
-  --gc             collect garbage before the look
-  --limit N        the N largest rows alone
-  --qualname       types with their module and class
-  --json           for programs
+  -p
+  --blocks
+  --duration
+  --gc
+  --limit
+  --qualname
+  --json
 
 soscope mem snapshot --help lists all options.
 """

@@ -14,8 +14,8 @@ usage: {USAGE}
 
 Have malloc of a process give back what it keeps free: call malloc_trim(0) in it.
 
-  -p PID  the process; one thread of it makes the call
-  --json  for programs
+  -p
+  --json
 
 soscope mem where -p PID says before how much that will be.
 """

@@ -24,9 +24,9 @@ usage: {USAGE}
 
 Say where the memory of a process is, and whether it leaks or malloc keeps it.
 
-  -p PID           the process; it is only read, and never stopped
-  --duration TIME  look twice, with this time between, and say what grows
-  --json           for programs
+  -p
+  --duration
+  --json
 
   soscope mem where -p 4711
   soscope mem where -p 4711 --duration 60s

@@ -28,14 +28,14 @@ usage: {USAGE}
 Say in which functions a running process spends its time, and how often those of libraries are
 called.
 
-  -p PID           the process
-  --duration TIME  for so long; without it, until Ctrl-C
+  -p
+  --duration
   (no mode)        its own functions by samples, and its calls, in one table
-  --boundary time  calls from one image to another
-  --mode time      calls inside libraries that were built with -pg or the like
-  --sample 100     stacks of all threads, so many times a second that they run
-  -o REC           keep a recording, which soscope prof report shows
-  --json           for programs
+  --boundary
+  --mode
+  --sample
+  -o
+  --json
 
   soscope prof attach -p 4711 --duration 10s
 

@@ -14,7 +14,7 @@ usage: {USAGE}
 
 Say what a library was instrumented with, and how it can be profiled.
 
-  --json   for programs
+  --json
 
   soscope prof check ./libfoo.so
 

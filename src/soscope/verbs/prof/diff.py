@@ -15,9 +15,9 @@ usage: {USAGE}
 
 Compare two profiles: what has become slower from A to B, is called more often, is new, or gone.
 
-  --json     for programs
-  --limit N  the N largest changes alone
-  --samples  samples, where there are calls, too
+  --json
+  --limit
+  --samples
 
   soscope prof diff before.sosr after.sosr
 

@@ -17,8 +17,8 @@ usage: {USAGE}
 
 Draw the profile that soscope prof run -o REC or attach -o REC has recorded.
 
-  -o FILE      FILE.svg: a picture; FILE.html: a page, in which frames can be widened
-  --by thread  each thread for itself
+  -o
+  --by
 
   soscope prof flame -o run.html run.sosr
 

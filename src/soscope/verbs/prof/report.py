@@ -25,14 +25,14 @@ usage: {USAGE}
 Show the profile that soscope prof run -o REC or attach -o REC has recorded, or that gprof or
 LD_PROFILE has written.
 
-  --tree               who calls what, by which way
-  --callers FUNCTION   who calls FUNCTION
-  --callees FUNCTION   what FUNCTION calls
-  --by image|thread    rows added up
-  --limit N            the N largest rows alone
-  --image LIB          of a file of LD_PROFILE: the library, if it is not found by the name
-  -o OUT               write to the file OUT
-  --json               for programs
+  --tree
+  --callers
+  --callees
+  --by
+  --limit
+  --image
+  -o
+  --json
 
   soscope prof report run.sosr
   soscope prof report --callers 'malloc@libc*' run.sosr

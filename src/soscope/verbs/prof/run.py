@@ -138,8 +138,9 @@ MODE = Option(
     convert=parse_mode,
     group=_HOW,
     help="of libraries built with -pg, -mfentry, -finstrument-functions or "
-    "-fpatchable-function-entry: nothing, which makes them faster; how often each function is "
-    "called; one call in N timed (64); each call timed; each call recorded by itself",
+    "-fpatchable-function-entry; quiet: nothing, which makes them faster; count: how often each "
+    "function is called; sample: one call in N timed (64); time: each call timed; log: each call "
+    "recorded by itself",
 )
 BOUNDARY = Option(
     "--boundary",
@@ -193,13 +194,13 @@ usage: {USAGE}
 Run COMMAND and say in which functions its time goes, and how often those of libraries are called.
 
   (no mode)         its own functions by samples, and its calls, in one table
-  --boundary time   calls from one image to another
-  --mode time       calls inside libraries that were built with -pg or the like
-  --sample 100      stacks of all threads, so many times a second that they run
-  -l IMAGE          calls of IMAGE alone
-  -f                in children, too
-  -o REC            keep a recording, which soscope prof report shows
-  --json            for programs
+  --boundary
+  --mode
+  --sample
+  -l
+  -f
+  -o
+  --json
 
   soscope prof run -- sqlite3 :memory: 'select 1'
 
