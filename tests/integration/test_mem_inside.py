@@ -399,7 +399,7 @@ def test_lines_are_refused_where_soscope_counts_by_type(tmp_path: Path) -> None:
     words = [few_pythons()[0], "-c", "import soscope_mem; soscope_mem.start()"]
     done = soscope("mem", "run", "--mode", "count", "-o", tmp_path / "rec", "--", *words)
     assert done.returncode == 1
-    assert "soscope has counted them only by type" in done.stderr
+    assert "soscope has them counted by type alone" in done.stderr
 
 
 def test_a_tracer_that_is_taken_away(tmp_path: Path) -> None:

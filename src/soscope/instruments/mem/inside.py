@@ -67,7 +67,8 @@ _RUBY = ("TALLY", "FUNCTION", "COUNT", "WIRE", "LEFT")
 _C_HEAD = """\
 // SPDX-License-Identifier: Apache-2.0
 /**
- * What a program and its agent must agree on, as a number; soscope.instruments.mem.inside makes it.
+ * A fingerprint of all layouts on which a program and its agent must agree, made by
+ * soscope.instruments.mem.inside.
  */
 #ifndef SOSCOPE_TABLES_H
 #define SOSCOPE_TABLES_H

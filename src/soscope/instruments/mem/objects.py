@@ -105,7 +105,7 @@ REFUSALS = {
     layout.OBJECTS_WRONG: "objects made for a test were not counted right",
     layout.OBJECTS_RACTORS: "it makes Ractors, which are not told of each other's objects",
     layout.OBJECTS_TAKEN: "the program counts them itself (soscope_mem), or another tool does",
-    layout.OBJECTS_NO_LINES: "soscope has counted them only by type",
+    layout.OBJECTS_NO_LINES: "soscope has them counted by type alone",
     layout.OBJECTS_SAMPLED: "soscope has some of them counted, by chance",
     layout.OBJECTS_REPLACED: "another tool has taken the interpreter's tracer",
 }
