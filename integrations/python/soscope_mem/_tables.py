@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known of the agent and of CPython; made by soscope.instruments.mem.inside."""
 
-FINGERPRINT = 638866812945871153
+FINGERPRINT = 508937816341124496
 BEGIN = 1
 LOOK = 2
 LOOK_AND_BEGIN = 3

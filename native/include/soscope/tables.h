@@ -6,6 +6,6 @@
 #ifndef SOSCOPE_TABLES_H
 #define SOSCOPE_TABLES_H
 
-#define SOSC_TABLES 0x8ddb5fb446cb131ull
+#define SOSC_TABLES 0x7101c3f5bc69590ull
 
 #endif

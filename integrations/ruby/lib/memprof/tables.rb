@@ -5,7 +5,7 @@
 module Memprof
   # What is known of the agent; made by soscope.instruments.mem.inside.
   module Tables
-    FINGERPRINT = 638_866_812_945_871_153
+    FINGERPRINT = 508_937_816_341_124_496
     WIRE_VERSION = 1
     INSIDE_MAGIC = 3_560_500_604_125_278_067
     INSIDE_AT = 21_495_808
