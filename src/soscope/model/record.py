@@ -11,8 +11,11 @@ like a dataclass (PEP 681), and check the arguments.
 >>> class Span(Record):
 ...     start: int
 ...     size: int = 1
->>> Span(4)
+>>> span = Span(4)
+>>> span
 Span(start=4, size=1)
+>>> span.but(size=8).values()
+(4, 8)
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ class _Fresh:
 def fresh(make: Callable[[], _T], *, init: Literal[False] = False) -> _T:
     """Return the default of a field that begins with `make()` and is no parameter of `__init__`.
 
+    >>> from soscope.model.record import Record, fresh
     >>> class Seen(Record):
     ...     limit: int
     ...     names: list[str] = fresh(list)
@@ -76,7 +80,11 @@ class _RecordType(type):
     ) -> _RecordType:
         del frozen  # type checkers alone look at it
         kinds = body.get("__annotations__", {})
-        own = {name: body.pop(name, _REQUIRED) for name in kinds if kinds[name][:8] != "ClassVar"}
+        own = {
+            name: body.pop(name, _REQUIRED)
+            for name, kind in kinds.items()
+            if not str(kind).startswith("ClassVar")  # a string, unless evaluated (PEP 563)
+        }
         fields = own
         by_keyword = tuple([name for name in own if kw_only and type(own[name]) is not _Fresh])
         for base in bases:
