@@ -18,7 +18,7 @@ from tests.support.time.progress import has_run
 
 FAILING = f"""\
 import sys
-from soscope.entry.stop.tracee import Faulted, Tracee
+from soscope.entry.tracee import Faulted, Tracee
 
 def call(self, function, *arguments, **words):
     made(self, function, *arguments, **words)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.entry.stop.stopping import Threads
+from soscope.entry.stopping import Threads
 from tests.support.processes import attached
 from tests.support.processes.launching import compiled
 from tests.support.targets import build

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.entry.stop.stopping import Threads
+from soscope.entry.stopping import Threads
 from soscope.proc import status
 from tests.support.processes import attached
 from tests.support.processes.launching import compiled

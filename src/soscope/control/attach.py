@@ -20,7 +20,7 @@ from soscope.entry.agent.install import Blob, Files, Install, StartFault, Undo
 from soscope.entry.agent.resident import Resident, Taken
 from soscope.entry.agent.visit import Executed, Visit
 from soscope.entry.isa import arch
-from soscope.entry.stop.tracee import Borrowed, Faulted, Gone, Tracee
+from soscope.entry.tracee import Borrowed, Faulted, Gone, Tracee
 from soscope.errors import AgentError, AttachError, NoSuchProcess, NotPermitted, SoscopeError
 from soscope.proc import status
 from soscope.proc.status import Refused, comm, heeded, in_full, signal

@@ -26,7 +26,7 @@ from soscope.control.program import Program, SessionEvents, Task
 from soscope.control.tracer import AgentSource, Tracer, tell_inner_pid
 from soscope.entry import ptrace
 from soscope.entry.agent.visit import Visit
-from soscope.entry.stop.stopping import Reaper
+from soscope.entry.stopping import Reaper
 from soscope.errors import AttachError
 from soscope.proc import status
 from soscope.proc.status import signal

@@ -15,7 +15,7 @@ import time
 from soscope.control.signals import end_is_wanted
 from soscope.entry import seccomp
 from soscope.entry.agent.visit import Visit
-from soscope.entry.stop.tracee import Gone
+from soscope.entry.tracee import Gone
 from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
 from soscope.proc.status import Refused
 

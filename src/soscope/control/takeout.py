@@ -12,7 +12,7 @@ from soscope.entry.agent.resident import Resident, Taken, Unwinders
 from soscope.entry.agent.resting import RestingCode
 from soscope.entry.agent.visit import Executed, Visit, shares_now, who_shares
 from soscope.entry.guest.frames import who_stays
-from soscope.entry.stop.tracee import Borrowed, Faulted, Gone
+from soscope.entry.tracee import Borrowed, Faulted, Gone
 from soscope.errors import NoSuchProcess, SoscopeError
 from soscope.proc import maps, status
 from soscope.proc.status import Refused

@@ -20,7 +20,7 @@ from soscope.entry.agent import install
 from soscope.entry.agent import put_in as rival
 from soscope.entry.agent.install import Blob, Files
 from soscope.entry.agent.put_in import PutIn
-from soscope.entry.stop.tracee import (
+from soscope.entry.tracee import (
     ASK,
     GONE,
     MOST,
@@ -202,7 +202,7 @@ class AgentSource:
 # Stop traced threads for another process of soscope, which is not their tracer.
 #
 # The tracer stops a thread, reports its registers to the asking process, and lets the thread go on
-# when that process has looked at it or has ended (`entry/stop/tracee.py`).
+# when that process has looked at it or has ended (`entry/tracee.py`).
 
 
 class StopServer:

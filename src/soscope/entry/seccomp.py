@@ -8,10 +8,9 @@ import errno
 import os
 import struct
 
-from soscope.entry import ptrace
+from soscope.entry import ptrace, waits
 from soscope.entry.isa import arch
-from soscope.entry.stop import waits
-from soscope.entry.stop.stopping import Threads
+from soscope.entry.stopping import Threads
 from soscope.errors import NoSuchProcess
 from soscope.proc import status
 from soscope.proc.status import Refused

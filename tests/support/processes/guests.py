@@ -11,7 +11,7 @@ from soscope.entry import loader
 from soscope.entry.agent.visit import Visit
 from soscope.entry.guest.call import call
 from soscope.entry.isa import arch
-from soscope.entry.stop.tracee import Borrowed
+from soscope.entry.tracee import Borrowed
 from tests.support.time import patience
 
 _PAGE = 4096

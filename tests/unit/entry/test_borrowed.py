@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from soscope.entry.stop.stopping import Threads
-from soscope.entry.stop.tracee import Borrowed, Faulted, Gone
+from soscope.entry.stopping import Threads
+from soscope.entry.tracee import Borrowed, Faulted, Gone
 from soscope.proc import maps
 from soscope.proc.status import read_status
 from tests.support.time.patience import limit

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from soscope.entry.stop.stopping import Threads
-from soscope.entry.stop.tracee import LookingTime
+from soscope.entry.stopping import Threads
+from soscope.entry.tracee import LookingTime
 
 _MANY = """
 import sys, threading

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from soscope.entry import waits
 from soscope.entry.isa import arch
-from soscope.entry.stop import waits
 
 EPOLL_WAIT = 232
 

@@ -21,7 +21,7 @@ from soscope.binfmt.source import BufferSource
 from soscope.entry import loader
 from soscope.entry.isa import arch
 from soscope.entry.ptrace import RemoteMemory, libc
-from soscope.entry.stop.tracee import Faulted, Tracee
+from soscope.entry.tracee import Faulted, Tracee
 from soscope.errors import AgentError, FormatError, NoSuchProcess
 from soscope.model.arch import arch_here
 from soscope.model.record import Record

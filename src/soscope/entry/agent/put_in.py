@@ -25,7 +25,7 @@ from soscope.entry import loader
 from soscope.entry.agent.install import Blob, Facts, Handover, Install, Undo
 from soscope.entry.isa import arch
 from soscope.entry.ptrace import RemoteMemory
-from soscope.entry.stop.tracee import Tracee
+from soscope.entry.tracee import Tracee
 from soscope.errors import FormatError, SoscopeError
 from soscope.proc import maps, status
 from soscope.proc.status import Refused

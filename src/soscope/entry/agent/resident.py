@@ -10,7 +10,7 @@ from array import array
 from soscope.binfmt.elf.image import ElfImage
 from soscope.entry.isa import arch
 from soscope.entry.ptrace import RemoteMemory
-from soscope.entry.stop.stopping import Threads
+from soscope.entry.stopping import Threads
 from soscope.errors import FormatError, NoSuchProcess, SoscopeError
 from soscope.model.record import Record, fresh
 from soscope.proc import maps, status

@@ -15,7 +15,7 @@ from soscope.entry.agent import install
 from soscope.entry.agent.resident import Resident
 from soscope.entry.agent.visit import Visit
 from soscope.entry.isa import arch
-from soscope.entry.stop.tracee import Tracee
+from soscope.entry.tracee import Tracee
 from soscope.proc import maps, memory
 from soscope.proc.status import Refused
 from soscope.wire import layout, sharedfile

@@ -18,7 +18,7 @@ from soscope.entry.agent import resident
 from soscope.entry.agent.install import Facts
 from soscope.entry.isa import arch
 from soscope.entry.ptrace import RemoteMemory, libc
-from soscope.entry.stop.stopping import LoaderLock, Threads, executable_ranges
+from soscope.entry.stopping import LoaderLock, Threads, executable_ranges
 from soscope.errors import FormatError, NoSuchProcess, SoscopeError
 from soscope.model.arch import arch_here
 from soscope.proc import maps, rights, status

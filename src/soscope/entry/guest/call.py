@@ -13,8 +13,8 @@ from soscope.entry.agent.visit import Executed, Visit
 from soscope.entry.guest import frames as kinds
 from soscope.entry.guest.frames import CodePlaces
 from soscope.entry.isa import arch
-from soscope.entry.stop.stopping import SeizedThread, is_traced
-from soscope.entry.stop.tracee import Borrowed, Faulted, Gone, Tracee
+from soscope.entry.stopping import SeizedThread, is_traced
+from soscope.entry.tracee import Borrowed, Faulted, Gone, Tracee
 from soscope.errors import FormatError, NoSuchProcess
 from soscope.proc import status
 from soscope.proc.status import Refused

@@ -5,7 +5,7 @@
     soscope ◄── what is new in its tally, as a line of JSON; why a process is not sampled ── sampler
 
 If a process is traced for its children, its tracer stops the threads for the sampler
-(`entry/stop/tracee.py`).
+(`entry/tracee.py`).
 
 The sampler never waits for soscope, as a stopped thread waits for the sampler. If soscope is
 gone, the sampler ends, and the kernel resumes the threads that it has stopped.
@@ -158,7 +158,7 @@ def _live(hz: int, link: _socket.socket, asks: _socket.socket | None, *, asks_ke
             os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
         except OSError:
             pass  # only root may raise its priority
-        from soscope.entry.stop.tracee import rings
+        from soscope.entry.tracee import rings
         from soscope.instruments.prof.sampling.sampler import StackSampler
         from soscope.proc.status import signal
 

@@ -11,7 +11,7 @@ import time
 from typing import Protocol
 
 from soscope.entry.isa import arch
-from soscope.entry.stop.tracee import Moments, ServedMoments
+from soscope.entry.tracee import Moments, ServedMoments
 from soscope.errors import SoscopeError
 from soscope.instruments.prof.sampling.bykernel import KernelSampling
 from soscope.instruments.prof.sampling.tally import SampleTally

@@ -392,7 +392,7 @@ _LONGEST = 0.05  # seconds between two looks that count at most
 class LookingTime:
     """A clock that advances by at most 50 ms from one look to the next.
 
-    >>> from soscope.entry.stop.tracee import LookingTime
+    >>> from soscope.entry.tracee import LookingTime
     >>> clock = LookingTime()
     >>> clock.now()
     0.0

@@ -17,16 +17,16 @@ import time
 
 from soscope.binfmt.elf import constants as elf
 from soscope.binfmt.elf.image import ElfImage
-from soscope.entry import loader, ptrace
+from soscope.entry import loader, ptrace, waits
 from soscope.entry.isa import arch
 from soscope.entry.ptrace import RemoteMemory
-from soscope.entry.stop import waits
-from soscope.entry.stop.tracee import LookingTime
+from soscope.entry.tracee import LookingTime
 from soscope.proc.status import Refused, has_ended, running_time, signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
+
 
 # Find out whether a process's loader is idle, by its locks, which are found by their form.
 #
