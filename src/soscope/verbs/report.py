@@ -8,17 +8,20 @@ from soscope.report.output import Form
 from soscope.report.trace.display import Display, TableSettings
 from soscope.verbs.display import (
     DISPLAY,
+    FILTERS,
+    LAST,
+    ON_OFF,
     PATHS,
     PROTOTYPES,
     SUMMARY,
     VIEWS,
     check_views,
+    choice_from,
     display_from,
     given,
     is_graph,
     table_from,
 )
-from soscope.verbs.filters import FILTERS, LAST, ON_OFF, choice_from
 from soscope.verbs.main import Invocation, note
 from soscope.verbs.options import (
     DEBUG,

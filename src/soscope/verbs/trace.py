@@ -14,27 +14,25 @@ from soscope.report.output import Form
 from soscope.report.trace.display import Display, TableSettings
 from soscope.verbs.display import (
     DISPLAY,
+    FILTERS,
+    FLIGHT,
+    ON_OFF,
     PATHS,
     PROTOTYPES,
     SUMMARY,
+    TOGGLE,
     VIEWS,
+    asked_of_calls,
     check_command,
     check_views,
+    choice_from,
     display_from,
+    flight_from,
     given,
     graph_option,
     is_graph,
     stacks_from,
     table_from,
-)
-from soscope.verbs.filters import (
-    FILTERS,
-    FLIGHT,
-    ON_OFF,
-    TOGGLE,
-    asked_of_calls,
-    choice_from,
-    flight_from,
 )
 from soscope.verbs.main import Early, Invocation, note
 from soscope.verbs.options import (

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from soscope.errors import UsageError
-from soscope.verbs.filters import parse_moment
+from soscope.verbs.display import parse_moment
 
 ZONE = "Europe/Berlin"
 
