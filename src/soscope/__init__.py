@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An oscilloscope for shared objects: what crosses a library's boundary in a live process.
+"""An oscilloscope for shared objects: it shows the calls between a process's libraries.
 
 The names here are loaded when they are first used; `import soscope` costs next to nothing.
 """

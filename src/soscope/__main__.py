@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m soscope` is `soscope`."""
+"""Let `python -m soscope` run the command `soscope`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record the objects of the program that imports this; another name for soscope_mem.
+"""Record the objects of the program that imports this module; an alias of soscope_mem.
 
 >>> import soscope.mem
 >>> soscope.mem.start()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profile the shared libraries of the program that imports this; another name for soscope_prof.
+"""Profile the libraries of the program that imports this module; alias of soscope_prof.
 
 >>> import soscope.prof, zlib
 >>> with soscope.prof.profile(images=["libz*"]) as result:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Binary formats: bytes in, model data out; no access to processes or to other files."""
+"""Binary formats: decode bytes to model data without access to processes or other files."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stubs as text: the part that all instruction sets share, and which of them has a listing."""
+"""Print machine code of stubs as instructions: what all instruction sets share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from soscope.binfmt.isa import part
 from soscope.model.arch import arch_named
 
-# What every decoder yields, and a walk over code from one jump to the next.
+# The output of every decoder, and a walk over code from one jump to the next.
 
 # How the thread goes on after an instruction.
 ON = ""

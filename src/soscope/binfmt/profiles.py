@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of profiles that others write: `gmon.out` of mcount, and those of glibc's LD_PROFILE."""
+"""Read other tools' profiles: `gmon.out` of mcount, and files of glibc's LD_PROFILE."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Searches for many things at once: short strings in a long one, addresses in ranges."""
+"""Search for many byte strings in a long one, or for the range that has an address."""
 
 from __future__ import annotations
 

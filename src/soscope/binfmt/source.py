@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where bytes come from (a file, a buffer), and what kind of file they are."""
+"""Sources of bytes (files and buffers), and the recognition of kinds of files."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trace processes that run: the agent goes in while all threads stand still, and out again."""
+"""Trace running processes: insert the agent while all threads are stopped, or detach."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control blocks: what a session wants hooked, how much room that takes, and when calls count."""
+"""Make control blocks: the slots to hook, the size of a block, and the recording gates."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command: the program that the kernel runs, its environment, its user, its exit status."""
+"""A command to run: its program, its environment, its user, and its exit status."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from soscope.proc import status
 from soscope.proc.memory import ProcessMemory
 from soscope.proc.status import comm
 from soscope.wire.block import ControlBlock
-
-# What a started program gets from soscope, and is: its environment, its user, its end.
 
 # The environment of a started program: exactly the one that soscope was given.
 #
@@ -166,8 +164,6 @@ class User:
         os.setresgid(self._gid, self._gid, self._gid)
         os.setresuid(self._uid, self._uid, self._uid)
 
-
-# From the words of a command to the program that the kernel will run, before it runs.
 
 # Find the program that the kernel will run for the words of a command, before it runs.
 #

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take out of a process the agents that killed soscopes and patches have left there."""
+"""Remove agents and patches that soscope has left in a process, for `soscope detach`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flight recorder: rings that keep the newest, and the stack of a thread that dies."""
+"""The flight recorder: rings that keep the newest calls, and the stack of a crash."""
 
 from __future__ import annotations
 
@@ -493,7 +493,7 @@ class _Walker:
         return registers | {_PC: read(sp), _SP: sp + _WORD}
 
 
-# What the recorded stacks lack, known when the programs of a session have ended.
+# Missing data of the recorded stacks, known when the programs of a session have ended.
 
 _NO_RUBY = {
     layout.RUBY_NO_FUNCTION: "frames of Ruby are not known: it lacks a function",

@@ -129,7 +129,7 @@ class Packets(SessionEvents):
             except BlockingIOError:
                 return False
             except OSError:
-                pass  # soscope has ended, nobody reads this
+                pass  # soscope has ended, so no process reads this
             del self._waiting[0]
             for file in files:
                 os.close(file)

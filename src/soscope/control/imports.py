@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look up the functions that images import, as suggestions for a name that matched nothing."""
+"""Look up the functions that images import, to suggest names when a name matches none."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def imported_functions(paths: Iterable[str]) -> set[str]:
 
 
 def which_define(name: str, paths: Iterable[str]) -> list[str]:
-    """Return those of the files at `paths` that define a function of this name, in order.
+    """Return the files of `paths` that define a function of this name, in order.
 
     The function may be a local one, which other images cannot call: `.symtab` is searched, too.
     """
@@ -104,5 +104,5 @@ def _asked(path: str, ask: Callable[[ElfImage], _T], nothing: _T) -> _T:
 
 
 def which_trace(paths: Iterable[str]) -> list[str]:
-    """Return those of the programs at `paths` that import ptrace(2), in sorted order."""
+    """Return the programs of `paths` that import ptrace(2), in sorted order."""
     return [path for path in sorted(paths) if "ptrace" in imported_functions([path])]

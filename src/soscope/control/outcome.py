@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a session ended: its programs, its losses, and what it cost the programs."""
+"""How a session ended: its programs, what it lost, and what it cost the programs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from soscope.control.attach import Visited
 
-
-# What an observation costs the programs: longer calls, waits for soscope, and how that is said.
 
 # The cost of an observation for the programs: slower calls, and all times that they waited.
 
@@ -37,14 +35,15 @@ ONCE = (START, END, LOOK)  # reasons that every observation has, for a short tim
 
 
 class Price:
-    """What an observation has cost, in nanoseconds; times of threads and programs are added up.
+    """The cost of an observation in ns. Times of threads and programs are added up.
 
-    `ran_ns` is for how long the programs were observed. `parts` says what their threads waited for,
-    or did, and for how long. `call_ns` is by how much each call took longer, at least. `calls_ns`
-    is by how much all calls together took longer. Both are None if nobody knows. `faster_ns` is
-    about how long the programs would run if their calls were only recorded, None if recording would
-    not help. `stolen_ns` is what the host of a virtual machine took meanwhile of the time of all
-    processors, which was `stolen_of_ns`: that is no cost, but the programs ran longer by it.
+    `ran_ns` is for how long the programs were observed. `parts` tells what their threads waited
+    for, or did, and for how long. `call_ns` is how much longer each call took, at least.
+    `calls_ns` is how much longer all calls together took. Both are None if they are not known.
+    `faster_ns` is about how long the programs would run if their calls were only recorded, None
+    if recording would not help. `stolen_ns` is the time of all processors that the host of a
+    virtual machine took meanwhile, out of `stolen_of_ns`. That is no cost of the observation, but
+    the programs ran longer by it.
     """
 
     __slots__ = (
@@ -82,7 +81,7 @@ class Price:
 
     @property
     def stolen_share(self) -> float:
-        """What part of the processors' time the host took."""
+        """The part of the processors' time that the host took."""
         return self.stolen_ns / self.stolen_of_ns if self.stolen_of_ns > 0 else 0.0
 
     @property

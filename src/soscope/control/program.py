@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program under observation, its threads, and what happens to them, told to who wants to know."""
+"""A program under observation, its threads, and the interface that receives its events."""
 
 from __future__ import annotations
 
@@ -122,10 +122,10 @@ class SessionEvents:
 
 
 class TaskMoment(Record):
-    """What a thread has had until `at_ns`, in ns: how long it `ran`, how long it was `queued`.
+    """The processor time of a thread until `at_ns`: how long it `ran` and was `queued`, in ns.
 
-    It is queued while it waits for a processor. `ours` is for how long our own thread ran or was
-    queued.
+    It is queued while it waits for a processor. `ours` is how long soscope's own thread ran or
+    was queued.
     """
 
     at_ns: int
@@ -135,29 +135,30 @@ class TaskMoment(Record):
 
     @classmethod
     def of(cls, tid: int) -> TaskMoment | None:
-        """Return the moment that is now; None: the thread is gone, or nobody keeps accounts."""
+        """Return the current moment of a thread, None if it is gone or its times are not known."""
         theirs, ours = processor_times(tid), processor_times("thread-self")
         if theirs is None or ours is None:
             return None
         return cls(time.monotonic_ns(), *theirs, sum(ours))
 
     def stood_since(self, before: TaskMoment) -> int:
-        """Return how long the thread had stopped before we were there to see it.
+        """Return how long the thread had been stopped before soscope ran and could see it.
 
-        It ran, it was queued, and it stood still since `before`. If we slept meanwhile, it stood
-        still for a reason of its own, such as the disk.
+        Since `before` the thread ran, was queued, or stood still. The result is at most the time
+        for which soscope's own thread ran or was queued. If soscope slept, the thread stood still
+        for another reason, such as the disk.
         """
         still = self.at_ns - before.at_ns - (self.ran - before.ran) - (self.queued - before.queued)
         return max(min(still, self.ours - before.ours), 0)
 
 
 class Task(Record):
-    """One thread; that of a process without further threads has `tid` == `pid`.
+    """One thread. The only thread of a process has `tid` == `pid`.
 
-    `is_seized` says whether we trace it, `put_in` is there while its program is loaded,
-    and `went_on` is when it last went on meanwhile. `stopped` is the signal of the group stop it is
-    in, 0 if none. `has_executed` is false only
-    for the process that soscope forked, until that executes the command.
+    `is_seized` tells whether soscope traces it. `put_in` is set while its program is loaded.
+    `went_on` is when it last went on meanwhile. `stopped` is the signal of the group stop it is
+    in, 0 if none. `has_executed` is false only for the process that soscope forked, until that
+    process executes the command.
     """
 
     tid: int

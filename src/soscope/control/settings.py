@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a session is to do: its settings, and what it asks of its instruments."""
+"""The settings of a session, and the interface of an instrument to the session."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ class Instrument:
         """Note that a process is under observation. Called for each of several processes."""
 
     def begun(self) -> None:
-        """Take note that the command runs, or that all processes are hooked."""
+        """Note that the command runs, or that all processes are hooked."""
 
     def process(self, pid: int, block: ControlBlock) -> None:
         """Note a process, and each program that it executes with the agent in it."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work that must not stop in the middle, in a process of its own, where a filter allows it."""
+"""Do work that must not be interrupted in a child process, if seccomp filters allow it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals that soscope takes while it supervises: who sent them, to whom, and who continues us."""
+"""The signals that soscope gets while it supervises, and the target of each signal."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ _FOLDERS = ("/usr/bin", "/bin")  # before PATH, whose folders others may write t
 
 
 class Sending:
-    """A signal that came to soscope alone so far, and may still be on its way to others.
+    """A signal that so far only soscope has got, and that its sender may still send to others.
 
     Its sender needs up to GRACE of processor time to send it to all processes. On a busy machine
     that may take much longer. A sender that sleeps has sent it. `due` is the time

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take an agent out of a running process, and give back what memory it still has there."""
+"""Take an agent out of a running process, and free the memory that it still has there."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to do at every stop of every thread under observation.
+"""Handle every ptrace stop of every thread under observation.
 
-Each wait status is handled alone, and nothing here waits for one thread while another may be the
-one that it waits for.
+Each wait status is handled on its own. Nothing here waits for one thread, because that thread may
+itself wait for another one.
 """
 
 from __future__ import annotations
@@ -351,11 +351,8 @@ def _note(program: Program, text: str) -> None:
     program.note = f"{program.note}; {text}" if program.note else text
 
 
-# Handle every stop of every thread under observation.
-#
-# Each wait status is handled on its own, and nothing here waits for one thread, which may itself
-# wait for another one. If a thread vanishes meanwhile (SIGKILL), requests fail with ESRCH. That is
-# no error, because the next wait status reports its end.
+# If a thread vanishes during a stop (SIGKILL), requests fail with ESRCH. That is no error, because
+# the next wait status reports the thread's end.
 
 STOP_SIGNALS = frozenset((signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU))
 _FOLLOW = ptrace.O_TRACEFORK | ptrace.O_TRACEVFORK | ptrace.O_TRACECLONE

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ways into a process: ptrace, stopped threads, the agent."""
+"""Access to a process: ptrace, stopped threads, breakpoints, and the agent."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Points at which threads are to stop, and the open calls that have begun there."""
+"""Breakpoints with a count of their users, and calls that have not returned yet."""
 
 from __future__ import annotations
 

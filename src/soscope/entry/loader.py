@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loader of a program: its own account of the images, and how it is started by name."""
+"""The data of a program's loader: its list of images, and programs started by ld.so."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ptrace(2) through ctypes, and memory that it lets us write.
+"""ptrace(2) through ctypes, and write access to a tracee's memory.
 
 All calls for one tracee must come from the thread that seized it. Every function raises OSError
 (ProcessLookupError where the thread is gone or not stopped).

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The seccomp filters of a process: read, run on words that are not known, asked for our calls."""
+"""Read a process's seccomp filters, and compute whether they allow soscope's calls."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ _ENDS = (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
 
 
 class Reaper:
-    """Waits in its own thread for those of `tids` that end, until `end` is called.
+    """Waits in its own thread for threads of `tids` that end, until `end` is called.
 
     It looks periodically, and takes only their ends. `tids` may change. The thread that makes a
     reaper is their tracer.

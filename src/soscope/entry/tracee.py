@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stop threads for a short time, change their registers and memory, and let them go on."""
+"""Stop threads briefly, change their registers and memory, and resume them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
-# Threads that run are stopped for a moment, one by one: by us, or by whoever traces them.
 
 # Let threads make the rest of a system call that soscope's stop has interrupted.
 #
@@ -169,12 +167,11 @@ def _is_syscall(stopped: Stopped) -> bool:
         memory.close()
 
 
-# Stop running threads briefly, one by one, and detach from them again.
-#
-# Between two such stops a thread has no tracer, so its signals are not affected. A signal that
-# comes during a stop is delivered at the detach. A thread that waits must not be asked to stop,
-# because a stop ends system calls. A thread that has begun a call since it was checked, or that is
-# in the middle of one, repeats its call, or the rest of it (`tracee.py`).
+# Stop running threads briefly, one by one, and detach from them again. Between two such stops a
+# thread has no tracer, so its signals are not affected. A signal that comes during a stop is
+# delivered at the detach. A thread that waits must not be asked to stop, because a stop ends
+# system calls. A thread that has begun a call since it was checked, or that is in the middle of
+# one, repeats its call, or makes the rest of it: see above.
 
 _WAIT = ptrace.WALL | os.WNOHANG
 
@@ -497,7 +494,7 @@ class Tracee:
             raise self._gone() from None
 
     def block_signals(self) -> None:
-        """Block every signal except SIGTRAP and those of faults.
+        """Block every signal except SIGTRAP and the signals of faults.
 
         If a fault signal is blocked, the kernel changes its handling when a fault raises it.
         """

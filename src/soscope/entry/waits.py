@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a thread waits for in the kernel, and since when.
+"""Find out for what and since when a thread waits in the kernel.
 
 This is needed only for calls that a stop ends with EINTR. The kernel does not report since when a
 thread waits. But that is the time at which it last ran, which is in the scheduler's data

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls as exports have them: with times, with stacks, as slices of their threads' time."""
+"""Calls in the form that exports need: times, stacks, and slices of a thread's time."""
 
 from __future__ import annotations
 

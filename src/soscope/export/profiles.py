@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A profile as exports have it: trees of stacks, functions and arcs, slices on a line."""
+"""A profile in the form that exports need: stack trees, functions, arcs, slices."""
 
 from __future__ import annotations
 

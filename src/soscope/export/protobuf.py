@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fields of protobuf messages as bytes, and the tables by which pprof and OTLP name frames."""
+"""Encode fields of protobuf messages, and the frame tables of pprof and OTLP."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class SymbolTables:
     def stacks(self, tree: StackTree) -> list[bytes]:
         """Return the locations of each node's stack, innermost first, as a packed field.
 
-        Each is made from that of the parent, because building whole stacks would take time
+        Each list is made from the parent's list, because building whole stacks would take time
         proportional to their depth.
         """
         stacks: list[bytes] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames of Python and Ruby in stacks of native code: which they are, and where they stand."""
+"""Replace an interpreter's native frames in stacks by frames of Python or Ruby."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What return addresses of a recording are called, and the stacks of calls (-k) as text."""
+"""Names for the return addresses of a recording, and stacks of calls (-k) as text."""
 
 from __future__ import annotations
 

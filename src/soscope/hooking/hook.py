@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope.hook`: calls of a C function go to the user's own for as long as a `with` lasts."""
+"""`soscope.hook`: send calls of a C function to the user's function in a `with` block."""
 
 from __future__ import annotations
 
@@ -247,8 +247,6 @@ def _unraisable() -> Callable[[tuple[object, ...]], Any]:
             return candidate
     raise HookError("this interpreter has no UnraisableHookArgs")
 
-
-# `soscope.hook`: redirects calls of a C function to the user's own during a `with` block.
 
 _LOOKS, _BETWEEN = 3, 0.001  # number and seconds: a thread may be binding a slot now
 _LAST_WAIT = 1.0  # seconds that threads have to leave Python callables at exit

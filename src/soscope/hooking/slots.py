@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which slots of this process a hook takes, which it leaves, and images held while slots change."""
+"""Choose the slots of this process that a hook changes, and keep their images loaded."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory for machine code of ours, and the hooks and tracers that stand behind one another."""
+"""Memory for the machine code of thunks, and chains of hooks and tracers on one slot."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the memory of a process is: resident bytes by part, what grows, and what would help."""
+"""The memory of a process: resident bytes by part, what grows, and possible remedies."""
 
 from __future__ import annotations
 

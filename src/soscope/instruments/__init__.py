@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The instruments: each one chooses what it observes and adds up what it has seen.
+"""The instruments: each one chooses what it observes, and computes its results.
 
 Nothing here prints.
 """

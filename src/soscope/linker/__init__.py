@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a dynamic loader searches: search paths, its cache, and the providers of symbols."""
+"""The dynamic loader's search: search paths, its cache, and the providers of symbols."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope.Image`: what a file says about its linking, from Python.
+"""`soscope.Image`: the linking data of a file, for Python programs.
 
     image = soscope.Image.open("/bin/ls")
     image.slots["malloc"].provider          # "libc.so.6"

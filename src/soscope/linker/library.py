@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One file as a loader reads it: what it needs, where that is looked for, what it offers."""
+"""One file as a loader reads it: its needed libraries, search paths and symbols."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths as a program sees them and where they lie here; $ORIGIN, $LIB and $PLATFORM in them."""
+"""Convert a program's paths to paths of this system; expand $ORIGIN, $LIB, $PLATFORM."""
 
 from __future__ import annotations
 

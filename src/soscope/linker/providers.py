@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library from which a symbol of a file comes, or the reason why there is none.
+"""Find the library that provides a symbol of a file, or the reason why none does.
 
 The files are those of `search`, in the loader's order. Each file's symbols are looked up as the
 loader does (`binfmt/elf/symboltable.py`). If a library is examined by itself, it counts as the

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which files a loader would map for a program, without running any of it, and in which order.
+"""Find the files that a loader would map for a program, in order, without running it.
 
-ld.so(8): DT_RPATH of the image and of those that wanted it, LD_LIBRARY_PATH, DT_RUNPATH,
-ld.so.cache, the default folders; glibc's elf/dl-load.c (_dl_map_object) and elf/dl-deps.c
-(_dl_map_object_deps). musl's ldso/dynlink.c (load_library): LD_LIBRARY_PATH first, then the
-paths of the image and of those that wanted it, without a cache, with the folders of
-/etc/ld-musl-ARCH.path.
+glibc, by ld.so(8), elf/dl-load.c (_dl_map_object) and elf/dl-deps.c (_dl_map_object_deps):
+DT_RPATH of the image and of the images that need it, LD_LIBRARY_PATH, DT_RUNPATH, ld.so.cache,
+the default folders. musl, by ldso/dynlink.c (load_library): LD_LIBRARY_PATH first, then the paths
+of the image and of the images that need it, then the folders of /etc/ld-musl-ARCH.path. musl has
+no cache.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The libraries of one system, as one loader of it sees them: everything but the program.
+"""The libraries of one system as one of its loaders sees them, for any program.
 
-What is read once serves all programs of the same kind. The loader's own file tells its default
-folders, the processor which special builds it takes.
+The data are read once, for all programs of the same kind. The loader's own file tells its default
+folders. The processor decides which libraries in `glibc-hwcaps` and similar folders it takes.
 """
 
 from __future__ import annotations
@@ -211,9 +211,8 @@ def _lib(data: bytes, folder: str) -> str:
     return os.path.basename(folder)
 
 
-# What a loader derives from this processor: the special builds it takes, and $PLATFORM.
-#
-# glibc: sysdeps/x86_64/dl-hwcaps_subdirs.c, sysdeps/x86/cpu-features.c (update_active,
+# The properties of this processor that a loader uses: the special builds that it takes, and
+# $PLATFORM. glibc: sysdeps/x86_64/dl-hwcaps_subdirs.c, sysdeps/x86/cpu-features.c (update_active,
 # `GLRO(dl_platform)`).
 
 _LEVELS = {  # features of each level of the x86-64 psABI, named as in /proc/cpuinfo
@@ -302,10 +301,7 @@ def _cpuinfo() -> tuple[str, frozenset[str]]:
     return vendor, frozenset(flags.split())
 
 
-# The libraries of one system, as one of its loaders finds them, without any program.
-#
-# Data that were read once serve all programs of the same kind. Before each program, a check finds
-# out whether folders and files have changed.
+# Before each program, a check finds out whether folders and files have changed.
 
 _MUSL_FOLDERS = ["/lib", "/usr/local/lib", "/usr/lib"]
 _WITHOUT_LEGACY = (2, 37)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read-only access to a process: no code here stops it, or runs code in it."""
+"""Read-only access to a process: this code never stops it, and runs no code in it."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one table of machines: numbers and names, but no code.
+"""The table of all supported machines: numbers and names, but no code.
 
 A row is one architecture as a file tells it: e_machine with a class, a byte order and, for MIPS,
 bits of e_flags. The code for an instruction set is in the folders called `isa/` of the other

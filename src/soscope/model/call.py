@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens while a program is traced: calls, signals, processes, losses.
+"""Events of a traced program: calls, signals, processes, losses.
 
-All times are CLOCK_REALTIME nanoseconds, all durations nanoseconds. Beside the events stand what
-is kept of a call's arguments, the frames of its stack, and what is summed up of many calls.
+All times are CLOCK_REALTIME nanoseconds, all durations nanoseconds. There are also classes for
+the captured arguments of a call, for the frames of its stack, and for sums of many calls.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a file says about its linking before a loader has seen it: slots, stubs, symbols.
+"""The linking data of a file before it is loaded: slots, stubs, symbols.
 
 These classes serve both ELF and Mach-O. All addresses are link-time addresses (`vaddr`). An
 offset counts from the start of the file that holds the image, fat or thin.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read what /proc tells about processes: their status, mappings, memory and rights."""
+"""Read /proc: the status, mappings, memory and rights of processes."""

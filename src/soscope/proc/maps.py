@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mappings of a process, the room between them, and its auxiliary vector."""
+"""The mappings of a process, the gaps between them, and its auxiliary vector."""
 
 from __future__ import annotations
 

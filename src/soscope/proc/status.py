@@ -416,9 +416,9 @@ def may_trace_setuid() -> bool:
 
 
 def is_our_proc() -> bool:
-    """Return whether the process ids in /proc are those of soscope's own pid namespace.
+    """Return whether the process ids in /proc belong to soscope's own pid namespace.
 
-    They are not if a new pid namespace was made and /proc was not mounted again.
+    They do not if a new pid namespace was made and /proc was not mounted again.
     """
     try:
         return os.readlink("/proc/self") == str(os.getpid())

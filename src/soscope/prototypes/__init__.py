@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C declarations: what the agent captures of a call, and how arguments and results are printed.
+"""C declarations, by which the agent captures calls and soscope prints them.
 
 The declarations are in prototypes/*.h at the top of the repository. `load()` is the entry point.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile a described function to capture programs: what the agent keeps of a call.
 
-A call costs what is kept of it, so as little as possible is asked for. The first integer
-register is always kept. Ops may depend on the value of another argument.
+The cost of a call depends on how much is captured, so a program captures as little as possible.
+The first integer register is always kept. Ops may depend on the value of another argument.
 """
 
 from __future__ import annotations
@@ -123,12 +123,9 @@ def _ranges(values: set[int]) -> list[tuple[int, int]]:
     return ranges
 
 
-# Compile a described function to capture programs: what the agent captures of a call.
-#
-# Capturing takes time in each call, so as little as possible is captured. The first integer
-# register is always captured. Six registers are one fixed move. So a function that needs more than
-# one register, and no program for other data, asks for six. A string that the function itself must
-# read needs no pointer beside it.
+# Six registers are one fixed move. So a function that needs more than one register, and no program
+# for other data, asks for six. A string that the function itself must read needs no pointer beside
+# it.
 
 RESULT = layout.ARG_RESULT
 _EXIT_WORDS = 6  # words of the entry for an exit program: SOSC_KEPT_MAX

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prototypes that a trace prints with: the compiled file, its rows, and look-ups by name."""
+"""The prototypes for printing: the compiled file, its rows, and look-ups by name."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from soscope.prototypes.show import NamedTypes
     from soscope.prototypes.sources import Added, SourceText
 
-
-# The compiled file of prototypes: its parts, its rows, its special treatment of functions.
 
 # The compiled file: its contents, and how to read it.
 #
@@ -248,7 +246,8 @@ PackedDetails = tuple[
     dict[str, tuple[str, tuple[str, ...]]],
 ]
 
-# What follows the named arguments: nothing, those of a format, "...", or "words N".
+# The kind of arguments behind the named ones: none, those that a format describes, "...", or
+# "words N".
 TAIL_NONE = ""
 TAIL_OPEN = "..."
 TAIL_PRINTF = "printf"
@@ -256,7 +255,7 @@ TAIL_SCANF = "scanf"
 TAIL_WORDS = "words "
 TAIL_LISTED = "va_list "  # with a language: those of a format, in the last argument
 
-# Which part of a declaration is a guess.
+# The part of a declaration that is a guess.
 GUESSED_RESULT = "result"  # its result, as a class may be returned by a hidden pointer
 GUESSED_ALL = "all"  # also whether it has a `this`
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tokens, the constant expressions and the part of a preprocessor that C declarations need."""
+"""Parse tokens, constant expressions and preprocessor lines of C declarations."""
 
 from __future__ import annotations
 

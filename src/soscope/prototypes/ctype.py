@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C types and declarations, as far as the prototypes need them."""
+"""C types and declarations, as far as prototypes need them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-# C types and declarations, as far as the prototypes need them.
-#
 # Sizes are those of Linux on x86-64. This module is only used to compile declarations.
 
 VOID = "void"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What mangled names of C++ say of functions, as C declarations that are in part guesses."""
+"""Make C declarations, which are partly guesses, from mangled C++ names."""
 
 from __future__ import annotations
 
@@ -650,7 +650,10 @@ class _Writer:
         return "long ", " GUESSED(result)"
 
     def _parameter(self, of: CxxType, name: str) -> str | None:
-        """Return a parameter as C, None if its location (and that of all behind it) is unknown."""
+        """Return a parameter as C, None if its location is unknown.
+
+        If a location is unknown, the locations of all later parameters are unknown, too.
+        """
         if of.kind in (POINTER, REFERENCE):
             return self._pointer(of, name)
         if of.kind == BUILTIN and of.code in _C and of.code != "v":

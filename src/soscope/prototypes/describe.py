@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turn a declaration into what printing (catalog.py) and capturing (capture.py) need.
+"""Turn a declaration into data for printing (catalog.py) and capturing (capture.py).
 
-Where each argument is, is the psABI's to say; the fields of structures are shown in order.
+The psABI determines where each argument is. The fields of structures are shown in order.
 """
 
 from __future__ import annotations
@@ -300,9 +300,7 @@ def _collect(of: Type, base: int, structs: dict[str, Struct], pieces: list[Piece
     pieces.append((base, of.size, classes, alignment))
 
 
-# Turn a declaration into the data for printing (catalog.py) and capturing (capture.py).
-#
-# describe.py computes the location of each argument, typereader.py how a value is printed.
+# The locations above and the formats of `typereader.py` are combined to one row for each function.
 
 _SMALL = 128  # bytes of a structure that is printed without an annotation
 _MOST_FOLLOWED = layout.ARG_STACK_END - layout.ARG_STACK  # words of the stack that can be followed

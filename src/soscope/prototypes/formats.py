@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the formats of printf and scanf say about the arguments behind them."""
+"""Find the arguments that a format of printf or scanf refers to."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print the calls of one function, from what the agent kept of them."""
+"""Print the calls of one function from the data that the agent captured."""
 
 from __future__ import annotations
 
@@ -159,8 +159,6 @@ class Listed(Variadic):
         self._value = at + 1
         return self._values[at] if at < len(self._values) else None
 
-
-# Print the calls of one function, from the data that the agent captured.
 
 UNKNOWN_WORDS = 4
 _MOST_FORMATS = 1 << 10  # formats cached for one function

@@ -112,8 +112,6 @@ def flag_text(value: int, names: list[tuple[int, int, str]], *, octal: bool = Fa
     return next((name for mask, wanted, name in names if mask == wanted == 0), "0")
 
 
-# Show single numbers, strings, times, and what pointers lead to.
-
 # Bytes as C string and character literals, as ltrace prints them.
 
 _NAMED = {
@@ -539,7 +537,7 @@ def _complex(data: bytes, size: int) -> str:
 
 
 def values(data: bytes, show: catalog.Show, names: NamedTypes, count: int | None = None) -> Shown:
-    """Print the numbers in `data` in brackets; the value is that of a single number.
+    """Print the numbers in `data` in brackets, and return the value if there is one number.
 
     `count` is the number of elements, of which only the first may be in `data`.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prototypes of others than soscope: files of the user's own, debug information, ltrace's files."""
+"""Prototypes from other sources: users' files, debug information, ltrace's files."""
 
 from __future__ import annotations
 

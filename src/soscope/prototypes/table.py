@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build SEC_FUNCTIONS (wire.h), what the agent knows of functions, from prototypes/*.txt."""
+"""Build SEC_FUNCTIONS (wire.h), the agent's table of functions and their captures."""
 
 from __future__ import annotations
 
@@ -174,8 +174,6 @@ class Special:
         else:
             self.globs.setdefault(flag, []).append(word)
 
-
-# Build SEC_FUNCTIONS: the agent's table of functions by name (wire.h).
 
 _MIN_BITS = 4
 

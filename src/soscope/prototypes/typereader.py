@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read C's types (names, declarators, structures, unions, enums); how values are shown."""
+"""Read C's types: names, declarators, structures, unions, enums, and annotations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Units become arrays of events: entries, exits, and the spans of time that the agent itself took.
+"""Convert units to arrays of events: entries, exits, and time that the agent took.
 
-This is the only place where numpy takes units apart; `units.records_of` is the stream's.
+Only this module decodes units with numpy. The stream decodes them with `units.records_of`.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class ThreadSpans:
         return self._upto[np.searchsorted(self._begun, tsc, side="left")]
 
     def before_each(self, tsc: Integers) -> Integers | None:
-        """Return the same as `before`, for times that never go back.
+        """Return the result of `before`, faster, for times in rising order.
 
         Return None if no spans are among the times.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What blocks of a recording hold beside calls: events, sums, troubles, and their JSON."""
+"""The blocks of a recording that hold no calls: events, sums, troubles, as JSON."""
 
 from __future__ import annotations
 

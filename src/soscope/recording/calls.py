@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of a recording for users: columns with the names of functions and images."""
+"""The calls of a recording for users: columns with names of functions and images."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times: conversion of the time stamp counter to CLOCK_REALTIME, and reading it in Python.
+"""Convert the time stamp counter to CLOCK_REALTIME, and read the counter in Python.
 
 The agent stamps records with the counter only. soscope reads the counter together with the
-system's clocks now and then. Between two such pairs the realtime clock is taken as even.
-Durations use the rate from the first pair to the one behind the end of the call, measured by
+system's clocks now and then. Between two such pairs the realtime clock is assumed to run evenly.
+Durations use the rate from the first pair to the first one after the end of the call, measured by
 CLOCK_MONOTONIC_RAW, so that a step of the realtime clock does not change them.
 
 A time has the same value live and in a report. Pairs replace one another while they are less than

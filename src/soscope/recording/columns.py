@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of a recording as numpy arrays, one element per call, in order of their times.
+"""The calls of a recording as numpy arrays, one element per call, in order of time.
 
-Times, durations and failures of many calls are told at once: what `clock` and `is_error` say
-of a single call.
+The arrays have the times, durations and failures of many calls at once, by the same rules as
+`clock` and `is_error` for a single call.
 """
 
 from __future__ import annotations

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
 
-# Empty the ring of a control block into a sink, and know whose each chunk is.
-
 # Owners of chunks, by the ids of process and thread in their own pid namespace.
 #
 # Two processes in two pid namespaces may have one number. Then it cannot be told which of them owns
@@ -661,8 +659,6 @@ class Drainer:
         self._chunks.close()
 
 
-# Drains all traced programs into one sink, with clock pairs and process events.
-#
 # There is one drainer for each traced program. A program is an exec, and its forked children share
 # it.
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layout of a recording (`*.sosr`): blocks one after the other, append-only.
 
-Which events of processes end open calls is said here, too.
+The module also defines which events of processes end open calls.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the events of a recording window by window: of each thread, up to a time.
+"""Read the events of a recording window by window, for all threads up to a time.
 
 The events of a window are in order, as in `stream`: all events up to a time after which nothing
 earlier will come. So for all threads a window begins where the last one ends, and results for

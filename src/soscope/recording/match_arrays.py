@@ -233,7 +233,7 @@ def _first_above(values: Integers, start: int, limit: int) -> int:
 
 
 def look_again(matching: Matching, events: Events, twice: Booleans, thread: PairedThread) -> None:
-    """Find orphans that return once more, and those of calls that were taken for unwound."""
+    """Find orphans that are repeated returns, or returns of calls that were taken for unwound."""
     sps = np.unique(events.sp[matching.orphans])
     here = np.flatnonzero(np.isin(events.sp, sps))
     partner = np.full(len(events), -1, np.int64)
@@ -570,7 +570,7 @@ class Part:
             call.payload = number, addr
 
     def _join(self, *, deep: bool) -> None:
-        """Add the results to those of the whole run."""
+        """Add the results to the results of the whole run."""
         matching, into, which = self.matching, self.of.matching, self.which
         if which is None:
             self.of.matching = matching

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from soscope.wire.block import ControlBlock
 
 
-# The images and slots of a traced program, by the agent's records, and which lay where when.
-
 # Finds the image that was at an address, by the address itself or by the time.
 #
 # Images are loaded and closed, and another image may come to the same addresses. In stacks and
@@ -43,8 +41,8 @@ _MOST_PARENTS = 64  # limit, as damaged data may be circular
 def in_image(addr: int) -> tuple[int | None, int]:
     """Return the index of the image in an address, and the address without it.
 
-    The index is None if the address has none. An index that no image has means that the address
-    was in no recorded image.
+    The index is None if the address contains no index. If the address was in no recorded image,
+    it contains `NO_IMAGE`, and the index returned for it belongs to no image.
     """
     number = addr >> layout.IMAGE_SHIFT & layout.NO_IMAGE
     return number - 1 if number else None, addr & (1 << layout.IMAGE_SHIFT) - 1
@@ -138,7 +136,7 @@ NO_SLOT = 0xFFF_FFFF  # slot of an unknown call site
 
 
 class RecordedProgram:
-    """One traced program. `facts` are those of PROGRAM, and `index` is its number.
+    """One traced program. `facts` is the content of PROGRAM, and `index` is its number.
 
     Unknown slots (if names were lost, or the recording is damaged) have the name "?".
     """
@@ -481,8 +479,6 @@ class Programs:
         """Return the programs by number."""
         return [self._programs[index] for index in sorted(self._programs)]
 
-
-# Carry what the agent names in its records, and stacks, from the control block to a sink.
 
 # Reads stacks, and codes among them, from the memory of BLOCKS or TRACE, for a sink.
 #

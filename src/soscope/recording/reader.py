@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a recording: a complete one, one that is still being written, or a damaged one.
+"""Read a recording that is complete, damaged, or still being written.
 
-All but the calls is read when the recording is opened. The calls are read piece by piece, as
-often as needed. No content of a file makes the reader read or keep more than the file holds.
+When a recording is opened, everything except the calls is read. The calls are read piece by
+piece, as often as needed. Whatever a file contains, the reader never reads or keeps more than the
+file holds.
 """
 
 from __future__ import annotations
@@ -173,7 +174,7 @@ class RecordingFile:
         return next((name for key, name in _FAMILIES.items() if key in options), _TRACE)
 
     def expect(self, *families: str) -> None:
-        """Raise RecordingError if other verbs than those of `families` read it."""
+        """Raise RecordingError unless the verbs of one of `families` can read the recording."""
         if self.family not in families:
             verb = "report" if self.family == _TRACE else f"{self.family} report"
             raise RecordingError(

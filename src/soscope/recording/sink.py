@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where drained data goes (the file, the live decoder, or both), and what is missing from it."""
+"""Receivers of drained data (the file, the live decoder), and counts of lost data."""
 
 from __future__ import annotations
 

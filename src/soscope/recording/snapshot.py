@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A copy of a control block, made while its threads go on. Nothing is removed from it.
+"""Copy a control block while its threads go on. Nothing is removed from the block.
 
 During these milliseconds no chunk is overwritten. A call that finds no room is dropped, and
 counted. If the owner of a chunk still changes, because a new one had begun to take it, the chunk

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chunks of a ring, read where they lie while their threads write, and what spoils them."""
+"""Read the chunks of a ring while threads write them, and detect spoiled chunks."""
 
 from __future__ import annotations
 

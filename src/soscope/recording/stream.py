@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make calls of units, one after the other: live from the ring, or from a recording.
+"""Make calls from units, one after the other: live from the ring, or from a recording.
 
-A stream has a source for each thread, and takes the agent's own time out of durations.
+A stream has a source for each thread. It subtracts the agent's own time from durations.
 """
 
 from __future__ import annotations
@@ -171,7 +171,10 @@ class Source:
         self.holes: list[tuple[int, ...]] = []
 
     def put(self, number: int, what: bytes | tuple[int, ...], floor: int) -> None:
-        """Queue units or a hole. Everything from before `floor` is in order already."""
+        """Queue units or a hole. They are placed at `floor` or later.
+
+        All events from before `floor` have been put in order already.
+        """
         self._queue.append((number, what, floor))
         if isinstance(what, bytes):
             self._waiting[0] += len(what)

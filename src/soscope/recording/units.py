@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces of chunks, and the records in them: an entry or exit with its DATA units.
+"""Decode pieces of chunks into records: an entry or exit with its DATA units.
 
-Here the bits of a unit are told, the shapes of calls, and what was captured with them.
+The module defines the bits of a unit, the shapes of calls, and the layout of captured data.
 """
 
 from __future__ import annotations

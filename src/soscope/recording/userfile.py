@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens files that soscope is to write: new ones, or existing ones of the user.
+"""Open the files that soscope will write: new files, or existing files of the user.
 
 soscope's output contains arguments of calls, and soscope often runs as root. In a folder that all
 users may write to, another user may have put something in place of a file that root is about to

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matching of the calls of a recording, window by window, in bounded memory.
+"""Match the calls of a recording, window by window, in bounded memory.
 
 Between windows the open calls are kept as in `pairing`. If arrays do not suffice (coroutines that
 continue in another thread, stacks that grow together), the events of a window go through

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a recording, and go on whatever the disk does; let go of the pages that lie behind."""
+"""Write a recording whatever the disk does, and drop written pages from the page cache."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formats results for people and for programs: one file for each form."""
+"""Format results for people and for programs: one file for each form."""

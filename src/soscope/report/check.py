@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `soscope check` has found, for people and for programs: soscope/check/1."""
+"""The findings of `soscope check`, for people and for programs: soscope/check/1."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `soscope detach` has done, for people and for programs: soscope/detach/1."""
+"""The result of `soscope detach`, for people and for programs: soscope/detach/1."""
 
 from __future__ import annotations
 

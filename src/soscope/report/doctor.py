@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The doctor's page, for people and for programs: soscope/doctor/1."""
+"""The report of `soscope doctor`, for people and for programs: soscope/doctor/1."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How calls of a symbol go, for people (one column, or two side by side) and soscope/explain/1."""
+"""The steps of a symbol's calls, for people (one or two columns) and soscope/explain/1."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flame graphs: their tree, the picture in SVG, and the page in which frames can be made wider."""
+"""Flame graphs: the tree of frames, the SVG picture, and the interactive page."""
 
 from __future__ import annotations
 

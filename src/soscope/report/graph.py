@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where boxes and lines of a graph stand in a picture, and how the lines are drawn."""
+"""Place the boxes and lines of a graph in a picture, and draw the lines."""
 
 from __future__ import annotations
 

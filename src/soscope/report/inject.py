@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sweep has found, for people (the worst first) and programs: soscope/inject-sweep/1."""
+"""The result of a sweep, for people (worst first) and programs: soscope/inject-sweep/1."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _end(end: CommandEnd) -> dict[str, object]:
     return {"status": end.status, "signal": name}
 
 
-# The results of a sweep, for people: worst first, each with a command that repeats it.
+# The results of a sweep, for people: the worst first, each with a command that repeats its run.
 
 _MOST = 10  # sites or functions listed in a note
 

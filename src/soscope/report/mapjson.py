@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps of files and of a process, for programs: soscope/map/1, a slot a line, and process-map/1."""
+"""Maps of files and processes for programs: soscope/map/1 and soscope/process-map/1."""
 
 from __future__ import annotations
 

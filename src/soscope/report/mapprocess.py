@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The map of a process for people, and who calls whom between its images, also for graphviz."""
+"""The map of a process for people, and the calls between its images, also for graphviz."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page of Markdown for any document that --json prints, and which commands come next."""
+"""Write any document of --json as a page of Markdown, with commands to run next."""
 
 from __future__ import annotations
 

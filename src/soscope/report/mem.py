@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `soscope mem` shows: tables for people, documents for programs, flame graphs."""
+"""Reports of `soscope mem`: tables for people, documents for programs, flame graphs."""
 
 from __future__ import annotations
 

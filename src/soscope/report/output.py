@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file descriptor that may fail without hurting anybody, and the form of what is written."""
+"""Write output to a descriptor that may fail, in the chosen format."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `soscope patch` has done, for people and for programs: soscope/patch/1."""
+"""The result of `soscope patch`, for people and for programs: soscope/patch/1."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A profile, or the changes between two profiles, for people and for programs."""
+"""Reports of a profile, a check of a file, or two profiles, for people and programs."""
 
 from __future__ import annotations
 

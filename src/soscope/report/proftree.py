@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways through a profile: a tree for people, soscope/prof-tree/1, and flame graphs."""
+"""The call tree of a profile: for people, as soscope/prof-tree/1, and as flame graphs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers of `soscope resolve`: one line each for people, soscope/resolve/1 for programs."""
+"""Answers of `soscope resolve`: a line each for people, soscope/resolve/1 for programs."""
 
 from __future__ import annotations
 

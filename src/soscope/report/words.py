@@ -90,9 +90,7 @@ def library_lines(closed: list[str], left: dict[str, str]) -> list[str]:
     return lines + [f"{path} stays loaded: {why}" for path, why in left.items()]
 
 
-# How processes were left that ran before, and what threads waited for, in words.
-
-# Lines about how soscope left processes that ran before, for people.
+# Lines for people about how soscope detached from processes that it had attached to.
 
 
 def attached_lines(outcome: Outcome, *, verbose: bool = False) -> list[str]:
@@ -184,7 +182,7 @@ class TableText(str):
     has_marks: bool
 
     def __new__(cls, text: str, *, has_marks: bool) -> Self:
-        """Make a string with the attribute."""
+        """Make the string, and set `has_marks`."""
         made = super().__new__(cls, text)
         made.has_marks = has_marks
         return made

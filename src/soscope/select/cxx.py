@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Names of C++ as they are shown: finds the linked names that `Locker::*` means.
+r"""Find the mangled names of a C++ pattern such as `Locker::*`.
 
 A slot has the linked name, which consists of the same parts: `Locker::depth() const` is
 `_ZNK6Locker5depthEv` (Itanium C++ ABI, "Mangling": <nested-name>, <source-name>,
@@ -91,7 +91,7 @@ def linked_pattern(text: str) -> str:
 
 
 def shown_pattern(text: str) -> str:
-    """Return a glob for the shown names, in which the brackets of an operator are no set."""
+    """Return a glob for the demangled names, with the brackets of an operator escaped."""
     head, operator, behind = text.partition(_OPERATOR)
     return head + operator + behind.replace("[]", "\\[\\]") if operator else text
 

@@ -257,8 +257,6 @@ def _with_twins(names: list[str]) -> list[str]:
     return rest
 
 
-# Choose slots: parse `-e`, `--from` and `--to`, and make the rules that the agent runs of them.
-
 # Parses ltrace's filter expressions (ltrace(1), "FILTER EXPRESSIONS").
 #
 #     [+-]SYMBOL@CALLER[+-]SYMBOL@CALLER…

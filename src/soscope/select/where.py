@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions on single calls: `--where 'size > 1MiB and not ret == NULL'`, from words to a test."""
+"""Parse and evaluate conditions on calls: `--where 'size > 1MiB and not ret == NULL'`."""
 
 from __future__ import annotations
 

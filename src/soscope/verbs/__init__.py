@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs: a file each, with its options, its help and what it runs."""
+"""The verbs: a file for each, with its options, its help and the function that runs it."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope audit-resolver`: what lazy binding does to the registers of a call."""
+"""`soscope audit-resolver`: check whether lazy binding keeps the registers of a call."""
 
 from __future__ import annotations
 

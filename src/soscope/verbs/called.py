@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope called`: which exported functions of libraries are called, and which never."""
+"""`soscope called`: list exported functions that are called, and those that never are."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope check`: inconsistencies in the linking of files."""
+"""`soscope check`: find inconsistencies in the linking of files."""
 
 from __future__ import annotations
 

@@ -38,11 +38,10 @@ if TYPE_CHECKING:
 
 # The display options that trace and report share, and the listener that prints accordingly.
 
-# The display options: `soscope trace` and `soscope report` take the same.
 
-# Letters that mean something else in strace, recognised by the word behind them.
-#
-# `-n` and `-A` take a word here and none in strace; `-b` and `-S` take none here and one in strace.
+# Letters that mean something else in strace, recognised by the word behind them. In soscope `-n`
+# and `-A` take a word, and in strace they take none. In soscope `-b` and `-S` take no word, and in
+# strace they take one.
 
 _INDENT = "-n N indents nested calls; strace's -n: --json has addresses, no numbers of system calls"
 _ELEMENTS = "-A N shows N elements of arrays; strace's -A: -o -, and >> FILE of the shell"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope explain`: the route of calls of a symbol, in files or in a running process."""
+"""`soscope explain`: the steps of a symbol's calls, in files or in a running process."""
 
 from __future__ import annotations
 

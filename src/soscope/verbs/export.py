@@ -144,9 +144,6 @@ def parse(arguments: list[str]) -> ExportOptions:
     return ExportOptions(path, values.output, chosen, settings, debug=values.debug)
 
 
-# `soscope export`: convert a recording for other programs.
-
-
 def run(invocation: Invocation) -> int:
     """Run the verb. Return 0, or 1 if the recording is damaged or incomplete."""
     options = parse(invocation.words)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of ltrace and strace that users type out of habit, and that soscope lacks.
+"""Options of ltrace and strace that soscope lacks, with the alternative to each.
 
 Each one has a sentence with the alternative. This table is not used for options that a verb has.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope inject`: have calls into shared libraries fail; `--sweep` says what comes of that."""
+"""`soscope inject`: make calls of library functions fail; `--sweep` tries every site."""
 
 from __future__ import annotations
 
@@ -365,9 +365,6 @@ def parse(arguments: list[str]) -> InjectOptions | SweepOptions:
 def names_process(arguments: list[str]) -> bool:
     """Return whether words, which may be wrong, are about a process and not a command."""
     return names(OPTIONS, arguments, _PID)
-
-
-# `soscope inject`: run a command, let calls into shared libraries fail, and show those.
 
 
 def run(invocation: Invocation) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way in: choose the verb, run it, turn errors into a message and an exit status."""
+"""The main function: choose the verb, run it, and turn errors into an exit status."""
 
 from __future__ import annotations
 

@@ -252,9 +252,6 @@ def parse(arguments: list[str]) -> MapOptions:
     return MapOptions(*VERB.read(words), program)
 
 
-# `soscope map`: the slots of files, or of the images of a process.
-
-
 def run(invocation: Invocation) -> int:
     """Run the verb. Return 0, or 1 if nothing was chosen or something could not be read."""
     options = parse(invocation.words)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options as rows of a table, a parser that reads words by it, and rows that many verbs share."""
+"""A parser that reads words by a table of options, and options that many verbs share."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope trace --explain SYMBOL`: the declaration by which its calls would be shown."""
+"""`soscope trace --explain SYMBOL`: print the declaration that formats its calls."""
 
 from __future__ import annotations
 

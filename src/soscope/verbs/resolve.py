@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope resolve`: where a symbol is in a running process, and what an address is."""
+"""`soscope resolve`: find a symbol in a running process, or the symbol at an address."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traces that are recorded first and shown then (`-C`, `--histogram`, `--last`); the live line."""
+"""Traces that are recorded first and shown later (`-C`, `--last`), and the live line."""
 
 from __future__ import annotations
 

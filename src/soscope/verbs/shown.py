@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of verbs that record and show: which form, how much, where to, what is replaced."""
+"""Options of verbs that record and show: format, limits, output file, replacements."""
 
 from __future__ import annotations
 

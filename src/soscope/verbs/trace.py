@@ -669,8 +669,6 @@ def check_sizes(values: Values) -> None:
         raise UsageError(f"-s: {string_limit} is more than {settings.MOST_STRING_LIMIT}")
 
 
-# `soscope trace`: run a command and show its calls into shared libraries.
-
 _STDERR = 2
 
 

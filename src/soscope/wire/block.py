@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control block: the memory that soscope and the agent share, and how its plan describes it.
+"""The control block: the memory that soscope and the agent share, and its layout.
 
-Words are read and written through memoryviews of native integers, never through `struct`: those
-are single loads and stores, which a thread of the target may see at any time.
+Words are read and written through memoryviews of native integers, never through `struct`. Such an
+access is a single load or store. Threads of the target may read a word at any time, and must not
+see a half-written one.
 """
 
 from __future__ import annotations
@@ -46,11 +47,6 @@ def wake(mapping: mmap.mmap, field: str, most: int) -> None:
     _libraries[0].syscall(number, ctypes.byref(word), _WAKE, most)
     del word  # a reference would keep the mapping from being closed
 
-
-# The control block: the memory that soscope and the agent share. A plan describes its layout.
-#
-# Words are read and written through memoryviews of native integers, never through `struct`. Such an
-# access is a single load or store of the machine, so the other side never sees a word half written.
 
 _KEPT = ("plans", "flags", "string_limit", "chunks", "spare_chunks", "count_arrays")
 _OWN = 6  # in a row of the plan: offset of the instrument's memory; its size

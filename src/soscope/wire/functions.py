@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks up functions in the table that the agent is given, in the same way as its `select.c`."""
+"""Look up functions in the agent's table in the same way as its `select.c`."""
 
 from __future__ import annotations
 

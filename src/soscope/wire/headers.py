@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Struct layouts of single instruments: the mirror of objects.h, prof.h and tally.h.
 
-They are to those headers of the agent what `layout` is to wire.h.
+The module mirrors these headers of the agent in the same way as `layout` mirrors wire.h.
 """
 
 from __future__ import annotations

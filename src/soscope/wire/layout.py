@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants and struct layouts of the control block: the mirror of wire.h and what it includes.
+"""Constants and struct layouts of the control block: the mirror of wire.h.
 
-Every `SOSC_X` of wire.h is `X` here, every `struct sosc_x` the `Layout` `X`; a test compiles
-wire.h and compares all of them. What they mean is written there, and only there. Imported at
-every start of soscope: nothing but `struct` may be imported here. The last part mirrors
-soscope/blocks.h in the same way: stacks, and the blocks of mem.
+Every `SOSC_X` of wire.h and of the headers that it includes is `X` here, and every `struct
+sosc_x` is the `Layout` `X`. A test compiles wire.h and compares all of them. Only wire.h explains
+what they mean. Every start of soscope imports this module, so it may import nothing but `struct`.
+The last part mirrors soscope/blocks.h in the same way: stacks, and the blocks of mem.
 """
 
 from __future__ import annotations

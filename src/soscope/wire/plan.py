@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a control block contains, and where each part of it lies."""
+"""The contents of a control block, and the position of each part."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes to a control block as an agent would, for programs that can take no agent.
+"""Write to a control block as an agent would, for programs that can take no agent.
 
 It writes the same images, slots, units and counters, so readers of the block need not know
 whether an agent has written it. Only one thread of this process writes to the block. The target

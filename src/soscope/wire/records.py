@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes model objects from the agent's records of images and slots, in memory or in a recording."""
+"""Make model objects from the agent's records of images and slots."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory files of a session: those that soscope and its targets share, and the plan's own."""
+"""The memory files of a session: files shared with the targets, and the plan file."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DWARF: entries, lines, names and types; what pyelftools reads is in files of its own."""
+"""DWARF: entries, lines, names and types, read by soscope itself or by pyelftools."""

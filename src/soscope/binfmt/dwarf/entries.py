@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries of DWARF, read one by one from where they are: .debug_info of DWARF 2 to 5.
+"""Read single entries of DWARF 2 to 5 from .debug_info, without the rest of their unit.
 
-names.py reads all of a unit by pyelftools, which takes seconds. Here a function is found by the
-bytes of its name, and only entries on the way to it are read.
+`names.py` reads whole units by pyelftools, which takes seconds. This module finds a function by
+the bytes of the offset of its name. Then it reads only the entry around these bytes and the
+entries of the function's types, which is fast enough for the start of a program. It reads only
+little-endian, 32-bit DWARF.
 """
 
 from __future__ import annotations
@@ -72,13 +74,6 @@ FORMS = {
 }
 SIGNED_FORMS = {0x05: 2, 0x06: 4, 0x07: 8, 0x0B: 1}
 
-
-# Read single entries of DWARF 2 to 5 directly from .debug_info, without their unit.
-#
-# `names.py` reads whole units by pyelftools, which takes seconds. This module searches for the
-# bytes of the offset of a function's name. Then it reads only the entry around them and the entries
-# of its types, which is fast enough for the start of a program. It reads only little-endian, 32-bit
-# DWARF.
 
 # Tags and attributes that other modules use (DWARF 5, 7.5.3 and 7.5.4).
 TAG_ARRAY = 0x01

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files and lines of code by the line tables of DWARF 2 to 5, and which unit an address is in.
+"""Files and lines of code from the line tables of DWARF, and the unit of an address.
 
-A unit is read when the first of its addresses is asked for. Little-endian images of 64 bits are
-read here, all others in foreignlines.py.
+DWARF 2 to 5. A unit is read when a caller first asks for one of its addresses. This module reads
+little-endian images of 64 bits. `foreignlines.py` reads all others.
 """
 
 from __future__ import annotations
@@ -203,15 +203,10 @@ def _aranges(data: bytes) -> list[tuple[int, int, int]]:
     return rows
 
 
-# Files and lines of code, from the line tables of DWARF 2 to 5.
-#
-# A unit's lines are read when the caller first asks for one of its addresses. Of the rest of the
-# file, only the table that maps addresses to units is read. Only little-endian 64-bit images and
-# 32-bit DWARF are read here.
-#
 # If a linker drops a function (--gc-sections, COMDAT), it keeps the function's lines, at address 0
 # or another address without code. From there the lines may overlap other functions, so they are
-# left out.
+# left out. Of the rest of the file, only the table that maps addresses to units is read. The DWARF
+# must be 32-bit.
 
 Place = tuple[str, int] | None
 _Rows = tuple[list[int], list[Place]]

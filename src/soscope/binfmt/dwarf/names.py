@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions and variables that only DWARF describes, and what functions take and give.
+"""Functions and variables that only DWARF describes, and the types of functions.
 
-The reading is pyelftools'. It is careful, not fast: what can be ruled out by looking for the
-name's bytes never reaches it.
+pyelftools reads the DWARF. It is careful, but slow. So a unit is given to pyelftools only if it
+contains the bytes of the name, and a search ends when its time is over.
 """
 
 from __future__ import annotations
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import IO, Any
 
-
-# Functions and variables that DWARF describes, for files without a symbol table.
-#
-# pyelftools reads the DWARF. It is thorough, but slow. So units that do not contain the bytes of
-# the name are never given to it, and a search ends when its time is over.
 
 _ARTIFICIAL = b"<artificial>"  # gcc's name for units that it makes at link time
 _MAX_BYTES = 1 << 29  # bytes of all sections, uncompressed

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types that DWARF describes, and how a call passes values of them.
+"""Types that DWARF describes, and how values of these types are passed in a call.
 
 DWARF 5, chapter 5 "Type Entries". The entries are objects of pyelftools, which may raise any
 exception on damaged DWARF. The callers handle that.

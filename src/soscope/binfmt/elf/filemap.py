@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One ELF file as model/filemap.py has it: the joined rows of slot, stub, symbol and version.
+"""One ELF file as a `FileMap`: its slots, with their stubs, symbols and versions.
 
-What fills a slot, and when, is read from PT_DYNAMIC's tables, else from section headers.
+The tables of PT_DYNAMIC tell what fills a slot, and when. If a file has none, its section headers
+tell it.
 """
 
 from __future__ import annotations
@@ -218,9 +219,8 @@ class _Looks:
         )
 
 
-# What fills the slots of an ELF file, and when; without stubs and names.
-#
-# The tables in PT_DYNAMIC, which the loader reads, come first.
+# Find what fills each slot of an ELF file, and when, without stubs and names. The tables in
+# PT_DYNAMIC, which the loader reads, come first.
 
 
 class Relocations:
@@ -348,8 +348,6 @@ def argument_step(image: ElfImage, arch: Arch) -> int:
     is_rela = image.dynamic.get(c.DT_PLTREL) == c.DT_RELA
     return (coding.rela if is_rela else coding.rel).size
 
-
-# One ELF file as a FileMap (model/filemap.py): its slots with stubs, symbols and versions.
 
 _T = TypeVar("_T")
 

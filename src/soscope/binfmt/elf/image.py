@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An ELF image, in a file or as it is mapped: the way to everything else in this package."""
+"""An ELF image in a file or in memory, which leads to the other parts of this package."""
 
 from __future__ import annotations
 

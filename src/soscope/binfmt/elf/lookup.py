@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a name to the symbols that may have it (DT_GNU_HASH, DT_HASH), and the symbols' versions."""
+"""Look up symbols by name in DT_GNU_HASH and DT_HASH, and read symbol versions."""
 
 from __future__ import annotations
 

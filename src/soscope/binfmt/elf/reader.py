@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every table of an ELF image needs: headers, addresses, dynamic tags, strings."""
+"""The base of all tables of an ELF image: headers, addresses, dynamic tags, strings."""
 
 from __future__ import annotations
 

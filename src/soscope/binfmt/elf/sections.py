@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Section headers of a file, and what sections alone tell: debug links, properties, entry pads."""
+"""Section headers of an ELF file, and the data that only sections lead to."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The relocations of an image, and which of them fill slots: which cell gets which symbol."""
+"""The relocations of an ELF image, and the slots that some of them fill."""
 
 from __future__ import annotations
 

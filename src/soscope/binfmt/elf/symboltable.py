@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The symbol tables of an image: .dynsym as the loader uses it, and whole tables as arrays."""
+"""The symbol tables of an ELF image: .dynsym as the loader uses it, and whole tables."""
 
 from __future__ import annotations
 
@@ -330,8 +330,6 @@ def static_table(source: ByteSource, sections: Sections, encoding: Encoding) -> 
         return SymbolArray(encoding, b"", b"", name=source.name)
     return read_table(source, sections, section, encoding)
 
-
-# The dynamic symbol table of an image, and which of its symbols of one name a loader takes.
 
 # The loader's choice among an image's symbols of one name: one rule for all tables.
 #

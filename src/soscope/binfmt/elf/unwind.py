@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unwind tables: where functions begin and end, and how to get from a frame to its caller's."""
+"""Unwind tables: where functions begin and end, and how to find the caller's frame."""
 
 from __future__ import annotations
 

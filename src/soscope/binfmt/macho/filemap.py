@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One Mach-O image as model/filemap.py has it: its slots, and whether its tables agree."""
+"""One Mach-O image as a `FileMap`: its slots, and contradictions between its tables."""
 
 from __future__ import annotations
 
@@ -206,11 +206,10 @@ def _holds_pointers(section: MachoSection) -> bool:
     )
 
 
-# What one Mach-O image says about its linking, as a FileMap (`soscope.model.filemap`).
-#
-# A slot's section has its segment in its name ("__DATA,__got"). Symbols keep their underscore. For
-# a lazy slot, the resolver gets the offset of its record in the lazy bind opcodes; before
-# LC_DYLD_INFO it gets the slot's own address.
+# The linking data of one Mach-O image as a `FileMap` (`soscope.model.filemap`). A slot's section
+# has its segment in its name ("__DATA,__got"). Symbols keep their underscore. For a lazy slot, the
+# resolver gets the offset of its record in the lazy bind opcodes. Before LC_DYLD_INFO it gets the
+# slot's own address.
 
 _NO_STUBS: tuple[Stub, ...] = ()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What dyld writes into an image: binding opcodes, chained fixups, relocations, and from where."""
+"""The pointers that dyld fills: bind opcodes, chained fixups, relocations, exports."""
 
 from __future__ import annotations
 

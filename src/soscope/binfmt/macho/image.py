@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One Mach-O image: its header, its load commands, its numbers, the bytes behind its addresses."""
+"""One Mach-O image: its header, its load commands, and the bytes at its addresses."""
 
 from __future__ import annotations
 

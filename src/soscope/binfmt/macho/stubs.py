@@ -72,8 +72,6 @@ def decoder(cpu: int) -> MachoDecoder | None:
     return decoder
 
 
-# The stubs of one image, decoded from their code, and the helpers of lazy slots.
-
 _OBJC_STUBS = "__objc_stubs"
 _SHORTEST = 5  # bytes of an entry of __jump_table
 _LONGEST_HELPER = 16

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All stubs of an ELF image: which decoder, which code it is given, and what it gives back."""
+"""Find all stubs of an ELF image with the decoder of its instruction set."""
 
 from __future__ import annotations
 
@@ -135,8 +135,6 @@ class SlotTable:
         """The value of DT_PLTGOT, 0 if there is none."""
         return self.tag(c.DT_PLTGOT) or 0
 
-
-# Find all stubs of an ELF image: choose the decoder and the code to decode.
 
 _PIECE = 1 << 24  # bytes of code in one read
 _OVERLAP = 256  # bytes; no stub is longer

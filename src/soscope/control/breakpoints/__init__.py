@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all engines share that see calls by breakpoints: images, watches, values, layouts."""
+"""The part that all breakpoint engines share: images, watches, values and layouts."""

@@ -256,7 +256,7 @@ class CountedWords(NamedTuple):
 
 
 class LoadedElf:
-    """One image: `elf` is its file, `linked` the loader's entry, `index` that of its record.
+    """One image: `elf` is its file, `linked` the loader's entry, `index` its record's index.
 
     `processes` is the number of processes that have it. A forked process has the images of its
     parent.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layouts of other machines' values, and how these are laid out again as x86-64 would have them."""
+"""Convert values in memory from another machine's layout to x86-64's layout."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments and results as an architecture passes them, written down as x86-64 would pass them."""
+"""Read arguments and results of another architecture, stored as x86-64 passes them."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class _Told:
         self._unit = data_of(unit)
 
     def numbers(self, data: bytes, distance: int, step: int) -> bytes:
-        """Return the registers at `distance` in `data`, b"" if they are not those of the stub.
+        """Return the registers at `distance` in `data`, b"" if the stub reports other values.
 
         `data` begins at the integer registers.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How calls are noticed by breakpoints: which slots, which entries, and what becomes of a call."""
+"""Notice calls by breakpoints: the slots and entries, and the treatment of each call."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that a stub of somebody else's holds, whose memory is reached by packets alone."""
+"""Programs under a GDB stub that soscope did not start; memory is reached by packets."""

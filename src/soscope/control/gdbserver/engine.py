@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine of one process whose stub may stop all its threads together.
+"""The breakpoint engine of one process whose stub may stop all its threads together.
 
-Its `family` handles processes that come and end. The engine gets the stops of threads that have
-its memory.
+`family` handles processes that are created and end. It passes each stop of a thread to the engine
+of the memory that the thread runs in.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class GdbserverEngine(Engine):
         self._lift_in_child()
 
     def _lift_in_child(self) -> None:
-        """Remove all breakpoints in the chosen child, which has those of its parent."""
+        """Remove all breakpoints in the chosen child, which has its parent's breakpoints."""
         for addr in self._points.addresses:
             self._stub.remove(addr, self._convention.breakpoint)
 

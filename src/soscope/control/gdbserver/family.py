@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The processes that a stub holds: the first one and, if followed, its descendants.
 
-    fork    a copy of the memory with soscope's changes: it gets its own engine, or is restored
-            and detached
-    vfork   the child runs in its parent's memory, whose thread waits at its event until the child
-            is done, because the kernel could not stop it before. Or all changes are undone until
-            then
-    exec    another program, with a control block of its own. Or the observation is over
+    fork    The child has a copy of the memory with soscope's changes. The child gets its own
+            engine, or the changes are undone and the child is detached.
+    vfork   The child runs in its parent's memory. The parent's thread waits at its event until
+            the child is done, because the kernel could not stop it before. Or all changes are
+            undone until then.
+    exec    The new program gets a control block of its own, or its observation is over.
 
 A stop of one thread stops all processes.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that a stub holds: file, loader and memory of each, and its control block."""
+"""A program that a stub holds: its file, loader, memory and control block."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trace the program of a stub that waits, as a session knows targets."""
+"""Trace the program of a waiting stub, with the interface that a session needs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of this machine whose calls are seen by breakpoints: started, or traced as they run."""
+"""Trace programs of this machine by breakpoints: started ones and running ones."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of other architectures under qemu's emulator, whose stub is ours to talk to."""
+"""Programs of other architectures under qemu's emulator, controlled by its GDB stub."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files and the address space of a program that a stub holds."""
+"""The files and the address space of a program that a GDB stub holds."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engines that stop at call sites, and in code of ours that slots lead to."""
+"""The engines that stop at call sites, or in soscope's own code that slots lead to."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start a program of another architecture under an emulator; choose how calls are noticed."""
+"""Start a program of another architecture under an emulator, and choose an engine."""
 
 from __future__ import annotations
 

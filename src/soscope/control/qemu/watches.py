@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engines that stop at PLT entries or at faults, and two engines that check each other."""
+"""The engines that stop at PLT entries or at faults, and a check of two engines."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent in a process: inserting it, finding it, taking it out."""
+"""The agent in a process: insert it, find it, take it out."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes to code and method tables that threads are using: soscope makes them for an agent."""
+"""Change code and method tables that threads are using, on request of an agent."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put the agent's code into a stopped process and start it: the part that all ways in share.
+"""Put the agent's code into a stopped process and start it, for launch and attach.
 
-Facts      what has to be known of the process: read before it is stopped, where it runs
-Blob       the file that is mapped into it, made of the agent's ELF file
-Install    maps it, hands descriptors over, and starts it
+Facts      the facts about the process; if the process runs, they are read before it is stopped
+Blob       the file that is mapped into the process, made from the agent's ELF file Install
+maps the file, passes descriptors to the process, and starts the agent
 """
 
 from __future__ import annotations
@@ -364,12 +364,7 @@ def copy_file(source: int, size: int, target: int) -> None:
         raise Refused(status.MEDDLED)
 
 
-# Put the agent's code into a stopped process and start it: common to launch and attach.
-#
-#     Facts      the facts about the process: read before it is stopped, if it is running
-#     Install    map the blob by remote system calls, call the agent's start, hook the loader
-#
-# This module does not depend on how the thread was stopped, or why the loader is idle.
+# The code below does not depend on how the thread was stopped, or why the loader is idle.
 
 _PROT_READ, _PROT_EXEC, _MAP_PRIVATE = 1, 4, 2
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An agent that lies in a process already: who owns it, what it has changed, taking that back."""
+"""An agent that is already in a process: its owner, its changes, and how to undo them."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Call functions of a process in one of its own threads, while the others run."""
+"""Call functions of a process in one of its own threads, while its other threads run."""

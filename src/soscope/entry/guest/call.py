@@ -263,12 +263,10 @@ class Sleeper:
         return time.monotonic() + wanted
 
 
-# Let one thread of a process call one of its functions, while all others run.
-#
-# Any thread may hold a lock that the function needs (the locks of malloc and of the loader), so the
-# threads go on. The thread that makes the call must hold none of these locks itself (`call.py`).
-# It gets its own stack for the call, all its registers and errno are kept, and its signals are held
-# back.
+# Let a borrowed thread call a function. Any thread may hold a lock that the function needs (the
+# locks of malloc and of the loader), so the threads go on. The thread that makes the call must
+# hold none of these locks itself: see above. It gets its own stack for the call, all its registers
+# and errno are kept, and its signals are held back.
 
 _FINDING = 15.0  # seconds to find a fit thread; processors may be scarce
 _AWAITING = 0.2  # the same, for a thread that waits

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The frames of threads of another process, and who is inside a piece of code."""
+"""The frames of another process's threads, and the threads inside a range of code."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What inserting an agent needs to know about x86-64."""
+"""Registers, system calls and code of x86-64, as needed to insert an agent."""
 
 from __future__ import annotations
 

@@ -136,11 +136,9 @@ class NativeMemory(RemoteMemory):
         return int(word.unpack(data)[0]) if len(data) == word.size else 0
 
 
-# Breakpoints in the code of a native process, while its threads run.
-#
-# Only one byte or word changes in place, so that no thread ever finds half of an instruction. A
-# displaced instruction runs as a copy elsewhere (`traps.py`), so no breakpoint has to be removed
-# for a step, and no thread has to be stopped.
+# Only one byte or word of the code changes in place, so that no thread ever finds half of an
+# instruction. A displaced instruction runs as a copy in the memory described above. So no
+# breakpoint has to be removed for a step, and no thread has to be stopped.
 
 _LONGEST = 15  # bytes of an instruction, at most
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GDB remote protocol: trace a program that another process runs, by a stub."""
+"""The GDB remote protocol: trace a program that a GDB stub runs."""

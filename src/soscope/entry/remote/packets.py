@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GDB remote protocol: where a stub waits, its packets, its stop replies, its registers."""
+"""The GDB remote protocol: addresses of stubs, packets, stop replies, registers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""qemu's emulator of single programs: started, traced, and its threads let into the stub singly."""
+"""qemu's user-mode emulator: its start, its tracing, and threads that enter its stub."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stub that runs a program for us: its registers, memory, files, breakpoints and stops."""
+"""A GDB stub: its registers, memory, files, breakpoints and stops."""
 
 from __future__ import annotations
 
@@ -55,8 +55,6 @@ class WordMemory(Protocol):
         """Return a word of the program, 0 if no memory is mapped there."""
 
 
-# A stub that runs a program for soscope: its registers, memory, breakpoints and stops.
-#
 # The stub itself reports what it supports (`Capabilities`). Its name does not matter.
 
 _OFFER = (

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a dynamic linker's lazy resolver does to the registers of the interrupted call."""
+"""Audit what a dynamic linker's lazy resolver does to the registers of a call."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit: for each trampoline, what it saves, what may be overwritten, whether that is well."""
+"""The audit: which registers each resolver trampoline saves, and which it may lose."""
 
 from __future__ import annotations
 

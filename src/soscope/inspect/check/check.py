@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `soscope check` finds in one image, and what its loader looks for outside of it."""
+"""Find faults in the linking of one image, and in what its loader looks for elsewhere."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stubs are run, one by one, under the emulator Unicorn (the extra `emulate`).
+"""Run stubs one by one under the emulator Unicorn (the extra `emulate`).
 
 Nothing of the file's code runs on this machine's processor, and no loader is needed.
 """
@@ -530,12 +530,9 @@ def _memory(image: MachoImage) -> tuple[Callable[[int, int], bytes], int]:
     return memory(parts, image.source)
 
 
-# Run stubs one by one under the emulator Unicorn (the extra `emulate`).
-#
-# This machine's processor runs no code of the file, and no loader is needed. Each slot gets an
-# unmapped address of its own. The address at which a stub ends tells which slot it went through.
-# The first call of a lazy slot's stub is run, too: it must reach the loader's resolver, which also
-# has such an address.
+# Each slot gets an unmapped address of its own. The address at which a stub ends tells which slot
+# it went through. The first call of a lazy slot's stub is run, too: it must reach the loader's
+# resolver, which also has such an address.
 
 
 def run_stubs(mapped: ElfMap | MachoMap) -> Iterator[Ran]:

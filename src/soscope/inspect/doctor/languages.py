@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which language a program interprets and in which version, by what its images say."""
+"""Find the interpreter of a program and its version by the images of the program."""
 
 from __future__ import annotations
 

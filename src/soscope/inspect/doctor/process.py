@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `soscope doctor` says of one process or file: images, libc, what works with it."""
+"""The findings of `soscope doctor` about one process or file: images, libc, support."""
 
 from __future__ import annotations
 
@@ -785,7 +785,7 @@ def _residents(subject: Subject, tid: int, mappings: list[Mapping]) -> None:
         memory.close()
 
 
-# What works on this system, and with one process or file: all findings of `soscope doctor`.
+# All findings of `soscope doctor`, about this system and about one process or file.
 
 
 class Diagnosis(Record):

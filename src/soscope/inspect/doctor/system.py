@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this system lets soscope do: installation, kernel, processor, rights, and a trial."""
+"""The findings of `soscope doctor` about this system: kernel, processor, rights, trial."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class PagePart(Record):
     findings: list[Finding]
 
 
-# What is installed: the agent, the prototypes, the packages for parts of soscope.
+# The installed parts: the agent, the prototypes, the packages for parts of soscope.
 
 # required packages, then the extras: distribution -> (module, extra)
 _CORE = {"numpy": "numpy"}
@@ -182,7 +182,7 @@ def _extras() -> Finding:
     return Finding("extras", INFO, text, repair)
 
 
-# What the kernel offers, tested by trying each feature in this process.
+# The features of the kernel, tested by trying each feature in this process.
 
 _MADV_POPULATE_WRITE = 23
 _NOEXEC = "/proc/sys/vm/memfd_noexec"
@@ -430,10 +430,9 @@ def _wide(flags: set[str]) -> Finding:
     return Finding("vector registers", INFO, text)
 
 
-# What this process may do to others: ptrace, and everything that can forbid it.
-#
-# The kernel checks, in this order (ptrace(2), "Ptrace access mode checking"): same user in all ids,
-# or CAP_SYS_PTRACE; the target is dumpable; its capabilities do not exceed ours; then Yama and
+# The rights of this process over other processes: ptrace, and everything that can forbid it. The
+# kernel checks, in this order (ptrace(2), "Ptrace access mode checking"): same user in all ids, or
+# CAP_SYS_PTRACE; the target is dumpable; its capabilities do not exceed soscope's; then Yama and
 # other security modules. Reading /proc/PID/mem takes the same checks as attaching.
 
 CAP_SYS_PTRACE = 19

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`explain`: the path of one call, in a file or a process."""
+"""`explain`: the steps of one call, in a file or a process."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of one call, as a file lays it down: up to the resolver, and the second time."""
+"""Follow one call through a file: the first call to the resolver, and a later call."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The path of one call in one or two files: the choice of images and slots."""
+"""Follow one call in one or two files: the choice of images and slots."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _slots(image: Image, symbol: str, *, is_alone: bool) -> tuple[str, tuple[Slo
 
 
 def _chosen(slot: filemap.FileSlot, selector: str) -> filemap.FileSlot:
-    """Return a slot with only the stubs for a selector; with all of them if none has it."""
+    """Return a slot with only the stubs for a selector, or unchanged if no stub is for it."""
     stubs = tuple(stub for stub in slot.stubs if selector and stub.selector == selector)
     return filemap.FileSlot._make(slot)._replace(stubs=stubs) if stubs else slot
 

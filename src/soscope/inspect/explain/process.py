@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How calls of a symbol go in a running process: image, slots, and the steps to the definition."""
+"""Follow calls of a symbol in a running process, from the slot to the definition."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inject instrument: calls that rules choose fail or wait; rules are parsed and tabled here."""
+"""The inject instrument: parse the rules by which calls fail or wait, and make tables."""
 
 from __future__ import annotations
 

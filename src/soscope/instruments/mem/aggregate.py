@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks as they come and go, added up at once by stack and thread: sums, and what is alive."""
+"""Sum up allocations and frees by stack and thread while they happen."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ class Aggregate(Sink):
     # ---- input ----
 
     def begun(self) -> None:
-        """Take note that all calls are hooked."""
+        """Note that all calls are hooked."""
         self._begun = time.time_ns()
 
     def program(self, index: int, facts: dict[str, object]) -> None:  # noqa: D102  see Sink
@@ -232,7 +232,7 @@ class Aggregate(Sink):
         self.tick(tsc, monotonic)
 
     def tick(self, tsc: int, monotonic: int) -> None:
-        """Take note that all records from before `tsc` have arrived."""
+        """Note that all records from before `tsc` have arrived."""
         if monotonic - self._newest[1] >= _BEHIND:
             self._before, self._newest = self._newest, (tsc, monotonic)
 
@@ -424,7 +424,7 @@ class Aggregate(Sink):
         self._rates.freed(blocks.end[gone], blocks.count[gone], size[gone])
 
     def _find_peak(self, blocks: MatchedBlocks, old: int, places: Integers) -> None:
-        """Find a new peak of bytes among the events, and take note of what was alive then."""
+        """Find a new peak of bytes among the events, and store what was alive then."""
         gone = np.flatnonzero(blocks.end != FOREVER)
         new = np.arange(old, len(blocks))
         which = np.concatenate((gone, new))  # at equal times, ends come first

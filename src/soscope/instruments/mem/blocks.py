@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The blocks instrument: all blocks and mappings that come and go, by the stack of the call.
+"""The blocks instrument: record all blocks and mappings with the stacks of the calls.
 
 The calls of all images are hooked, also the calls between the C and C++ libraries: what strdup(3)
 allocates is a block, too. The agent records which function the program itself has called.
@@ -175,7 +175,7 @@ class BlocksInstrument(Instrument):
         return self._aggregate
 
     def begun(self) -> None:
-        """Take note of the time at which all calls were hooked."""
+        """Store the time at which all calls were hooked."""
         if self._aggregate is not None:
             self._aggregate.begun()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparison of two recordings, or of their reports as JSON, by file, line and type."""
+"""Compare two recordings, or their reports as JSON, by file, line and type."""
 
 from __future__ import annotations
 

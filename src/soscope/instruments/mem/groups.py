@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of a report, added up by line, type, image or thread, or over time."""
+"""Sum up the rows of a report by line, type, image or thread, or over time."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When blocks and mappings of a recording came and went, as columns, and how many at which time."""
+"""The lifetimes of blocks and mappings of a recording, and how many were in use when."""
 
 from __future__ import annotations
 
@@ -283,7 +283,11 @@ class Collector(Sink):
 
 
 def _ends(units: Units) -> Units:
-    """Return FREED units for BLOCK_OVER units that were handed over before, as BLOCK."""
+    """Return a FREED unit for each BLOCK_OVER unit.
+
+    The FREED unit has the time at which the block was freed. The block itself was handed over
+    before, as a BLOCK unit.
+    """
     over: Units = units[units["commit"] >> 28 == layout.UNIT_BLOCK_OVER].copy()
     over["tsc"] += over["commit"] & _TICKS
     over["commit"] = layout.UNIT_FREED << 28

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What grows in a running process (objects, native blocks), and its objects at one moment."""
+"""Look at a running process again and again: which objects and native blocks grow."""
 
 from __future__ import annotations
 

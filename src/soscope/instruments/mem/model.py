@@ -283,7 +283,7 @@ def _was_left(recording: RecordingFile) -> bool:
 
 
 def command_of(recording: RecordingFile) -> list[str]:
-    """Return the command line of a recording, also that of a process that ran already."""
+    """Return the recorded command line, of a started command or of a running process."""
     words = recording.meta.get("command")
     options = recording.meta.get("options")
     blocks = options.get("blocks") if isinstance(options, dict) else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The native half of a report: blocks and mappings, by stack.
+"""The native half of a memory report: blocks and mappings by stack.
 
 It comes from the events of a recording, or from the sums that a recording has in place of events.
 """

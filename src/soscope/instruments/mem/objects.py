@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects instrument: which objects of an interpreter are alive, and where they were made.
+"""The objects instrument: live objects of an interpreter, and where they were made.
 
 The agent keeps a table of objects in the process's own memory. soscope reads the table from
 outside while the process waits. The agent asks for that when the program has ended by itself.
@@ -190,7 +190,7 @@ class ObjectsInstrument(Instrument):
         self._due = time.monotonic() + _SHORT
 
     def process(self, pid: int, block: ControlBlock) -> None:
-        """Take note of a process."""
+        """Store the control block of a process, by both of its process ids."""
         self._blocks[pid] = block
         try:
             self._inner[id(block), status.inner_pid(pid)] = pid

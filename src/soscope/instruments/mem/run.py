@@ -63,7 +63,7 @@ class RssInstrument(Instrument):
         self._left = _PATIENCE
 
     def process(self, pid: int, block: ControlBlock) -> None:
-        """Take note of a process, or of another program in it."""
+        """Note a new process, or another program in a known process."""
         del block
         self._measured.discard(pid)
         self._parts[pid] = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The side table: addresses of a process's objects, and where in its code each was made.
+"""Read the side table: addresses of a process's objects, and the origin of each.
 
 The agent keeps the table in the process's own memory (soscope/objects.h). Here it is read from
 outside, as columns.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The types of both sides of a replacement: where they are read from, and their comparison.
+"""Read the types of both functions of a replacement, and compare them.
 
 The types of the user's function are in the DWARF of its library. The types of the replaced
 function are declared in soscope's prototypes, or are in the DWARF of the file that defines the

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The patch instrument: it replaces functions by functions of the user's own."""
+"""The patch instrument: replace functions by functions of the user's own."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class PatchInstrument(Instrument):
                 return
 
     def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
-        """Take note of how the replacements went in one program."""
+        """Store the result of the replacements in one program."""
         del sink
         is_first, self._has_taken = not self._has_taken, True
         _, size = block.section(layout.SEC_PATCHED)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is to stand in whose place, and whether both take and give the same."""
+"""The parts of a replacement, and the comparison of both functions' signatures."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from soscope.select.filter import ALL, compile_pattern
 from soscope.wire import layout
 from soscope.wire.patches import Caller
 
-# Whether a function can stand in place of another one, by the types of arguments and results.
-#
-# A replacement that surely breaks is refused: another number of arguments, or an argument or a
-# result of another size or in another kind of register. If the types of one function are not known,
-# there is nothing to compare. That is an error only if the user asked for the comparison.
+# Check whether a function can replace another one, by the types of arguments and results. A
+# replacement that surely breaks is refused: another number of arguments, or an argument or a
+# result of another size or in another kind of register. If the types of one function are not
+# known, there is nothing to compare. That is an error only if the user asked for the comparison.
 
 _SECONDS = 2.0  # time limit for reading the DWARF of one image
 _SECONDS_ASKED = 30.0

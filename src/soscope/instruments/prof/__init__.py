@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope prof`: how often functions of shared libraries are called, and how long they take."""
+"""`soscope prof`: how often library functions are called, and how long calls take."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one file was instrumented with, how much of it, and which ways to record will work."""
+"""Find out how a file was instrumented, how completely, and how it can be profiled."""
 
 from __future__ import annotations
 

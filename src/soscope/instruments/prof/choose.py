@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose how to profile a command or a process, if no option tells.
+"""Choose how to profile a command or a process if no option chooses.
 
 Images that were built with -pg or -finstrument-functions report their calls themselves. Images
 built with -fpatchable-function-entry report their calls when they are patched.

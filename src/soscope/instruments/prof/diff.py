@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparison of two profiles, or of their reports as JSON, function by function."""
+"""Compare two profiles, or their reports as JSON, function by function."""
 
 from __future__ import annotations
 

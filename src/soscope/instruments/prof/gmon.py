@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a gmon.out to a profile of the program, or of one library."""
+"""Make a profile of a program or of one library from a gmon.out file."""
 
 from __future__ import annotations
 

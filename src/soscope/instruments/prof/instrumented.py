@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prof instrument for code that reports its calls: -pg, -mfentry, -finstrument-functions."""
+"""The prof instrument for code that reports its calls (-pg, -finstrument-functions)."""
 
 from __future__ import annotations
 
@@ -515,9 +515,8 @@ def _number(value: object) -> int:
     return value
 
 
-# The prof instrument for code that reports its calls: -pg, -mfentry, -finstrument-functions.
-#
-# Functions that were built with -fpatchable-function-entry are patched to do the same.
+# Functions that were built with -fpatchable-function-entry are patched, and then report their
+# calls in the same way.
 
 HOOKS = (
     "mcount",

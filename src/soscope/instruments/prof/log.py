@@ -17,9 +17,7 @@ from soscope.recording.reader import RecordingFile
 from soscope.recording.sink import Sink, Stop
 from soscope.wire import headers, layout
 
-# Calls that instrumented code has reported one by one (`--mode log`), read from a recording.
-#
-# They are arrays, as objects for millions of calls would take minutes.
+# The calls are kept in arrays, because objects for millions of calls would take minutes.
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.uint32]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What code of a recording's images is called: functions, and calls that return to an address."""
+"""Names for code of a recording's images: functions, and callers by return address."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make a profile of a recording."""
+"""Make a profile from a recording."""
 
 from __future__ import annotations
 

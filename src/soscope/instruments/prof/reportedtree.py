@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a profile of the calls that instrumented code has reported.
+"""Make a profile from the calls that instrumented code has reported.
 
 Times in a recording are ticks that include the cost of the hooks. Times in a profile do not.
 """

@@ -66,7 +66,7 @@ class ProcessorTime(Sink):
         self._is_over = True
 
     def event(self, event: Told) -> None:
-        """Take note that a process has ended, as its number may be used for another one."""
+        """Note the end of a process, because another process may get its number."""
         if isinstance(event, ProcessExit) and event.pid in self._begun:
             self.look(event.pid)  # works if its parent has not waited for it yet
             begun, ran = self._begun.pop(event.pid)

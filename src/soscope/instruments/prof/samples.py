@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds the samples of a recording to a profile."""
+"""Add the samples of a recording to a profile."""
 
 from __future__ import annotations
 

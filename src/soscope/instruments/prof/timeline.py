@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logged calls as slices of their threads' time, each within the slice around it.
+"""Turn logged calls into slices of their threads' time, each inside its caller's slice.
 
 Viewers of traces can show nothing else. Coroutines take turns on one thread, and a call that was
 left is assumed to have lasted until the last report. Then a call may end with the call around it,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A profile as people ask for it: flat rows, trees of functions, one library, one pattern."""
+"""Views of a profile: flat rows, call trees, one library, one pattern of names."""
 
 from __future__ import annotations
 
@@ -307,7 +307,7 @@ class Context(Record):
 
 
 class View(Record):
-    """A tree. `root` is no function; its sums are those of everything, not only of what is shown.
+    """A tree. `root` is no function. Its sums include everything, not only what is shown.
 
     `what` tells what is counted, CALLS or SAMPLES. `is_whole` means that call paths are complete
     from the first function on. Else only pairs of caller and callee are known, and callers have

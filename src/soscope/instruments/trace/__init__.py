@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trace instrument: calls between images, as they happen or counted."""
+"""The trace instrument: calls between images, printed one by one or counted."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope.trace(...)` and `soscope.open`: the calls of a trace or a recording, as objects."""
+"""The Python API of traces: `soscope.trace(...)`, `soscope.open`, and call objects."""
 
 from __future__ import annotations
 

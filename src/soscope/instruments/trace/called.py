@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exported functions of libraries that were called, by the counts at the slots."""
+"""Find which exported functions of libraries were called, by the counts of slots."""
 
 from __future__ import annotations
 

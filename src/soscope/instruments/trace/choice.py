@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which calls of a trace are shown, and what can be asked of single calls by name."""
+"""Choose the calls of a trace that are shown, and the data needed for that."""
 
 from __future__ import annotations
 

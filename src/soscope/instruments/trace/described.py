@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prototypes that debug information has, in the files of a process's images."""
+"""Read prototypes from the debug information of a process's images."""
 
 from __future__ import annotations
 
@@ -411,7 +411,7 @@ class DescribedFunctions:
         return not self._prototypes.is_foreign_known(name) and self._foreign.may_be(symbol)
 
     def _callers(self, images: ImageFiles, only: str | None = None) -> dict[str, set[str]]:
-        """Return the unknown functions that images call, by path, or those of image `only`."""
+        """Return the unknown functions that all images or image `only` call, by path."""
         callers: dict[str, set[str]] = {}
         for number, (path, image) in enumerate(images.all):
             if only is None or path == only:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What descriptors, standard streams and callbacks that calls are given are of."""
+"""Name the files and functions behind descriptors, streams and callbacks of calls."""
 
 from __future__ import annotations
 

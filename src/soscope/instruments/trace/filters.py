@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Listeners that hand on some events of a trace: chosen calls, calls between switches."""
+"""Listeners that pass on only some events: chosen calls, and calls between switches."""
 
 from __future__ import annotations
 

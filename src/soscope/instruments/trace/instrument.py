@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trace instrument, and a run of it in a session of its own."""
+"""The trace instrument, and the function that runs it in a session of its own."""
 
 from __future__ import annotations
 
@@ -477,8 +477,6 @@ class TriggerInstrument(Instrument):
             why = "was never called" if self._matched else "matches no call that is hooked"
             outcome.remarks.append(f"{shown} {why}")
 
-
-# Run a trace for a verb, after a check of the files that it will write.
 
 # Files that a trace must not write to: the program itself, or one file for two outputs.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Listeners: they get the events of a trace while it runs, and print or count them."""
+"""Listeners: they receive the events of a running trace, and print or count them."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class Listener:
         """Get ready for the calls that the filter `selection` chooses."""
 
     def begun(self) -> None:
-        """Take note that the command runs, or that all processes are hooked."""
+        """Note that the command runs, or that all processes are hooked."""
 
     def events(self, batch: list[Event]) -> None:
         """Take a batch of events."""
 
     def caught_up(self, time_ns: int) -> None:
-        """Take note that all events up to a time have been passed on."""
+        """Note that all events up to a time have been passed on."""
 
     def end(self, outcome: TraceOutcome) -> None:
         """Finish. No event will follow."""

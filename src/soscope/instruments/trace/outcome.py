@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known when a trace has ended: programs, hooks, losses, and what matched nothing."""
+"""The outcome of a trace: programs, hooks, losses, and patterns that matched nothing."""
 
 from __future__ import annotations
 
@@ -390,7 +390,7 @@ def price(
 
 
 def _usual(program: TraceProgramOutcome) -> int:
-    """Return the cost of a call among others in ticks, which is at least its least cost."""
+    """Return the cost of a call among other calls in ticks, at least the least cost of a call."""
     return max(program.usual_ticks, program.call_ticks)
 
 

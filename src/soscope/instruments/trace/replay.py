@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show a recording of calls, or say which of its data are missing for what was asked."""
+"""Show a recording of calls, or name the requested data that the recording lacks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of a trace: by function and pair of images, by image, by way through the calls."""
+"""Sum up the calls of a trace by function, by pair of images, or by call path."""
 
 from __future__ import annotations
 

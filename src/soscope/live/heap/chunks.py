@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chunks of glibc's malloc, and those among them that are free but marked as used."""
+"""The chunks of glibc's malloc, and free chunks that are marked as used."""
 
 from __future__ import annotations
 

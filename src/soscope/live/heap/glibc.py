@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The heap of glibc's malloc as it is at one moment, found without symbols."""
+"""Find the heap of glibc's malloc in a process without symbols, and read it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the memory of a process is used for: allocators, stacks, variables, pages."""
+"""Divide the memory of a process by use: allocators, stacks, variables, pages."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def own_words(data: bytes | bytearray, start: int, back: int = 0) -> Iterator[in
             at = data.find(middle, at + 1, last + _LOW + _MIDDLE - 1)
 
 
-# Which pages of a process are in memory: /proc/PID/pagemap.
+# The pages of a process that are in memory, by /proc/PID/pagemap.
 
 # Bits of an entry's last byte (Documentation/admin-guide/mm/pagemap.rst): 7 present, 6 swapped out.
 _STATES = bytes(byte >> 6 for byte in range(256))
@@ -269,7 +269,7 @@ class Pages:
 
 
 class ResidentPages:
-    """Which of the pages from `start` on are resident: `present` has a byte of 0 or 1 for each.
+    """The residency of the pages from `start` on: a byte of 0 or 1 for each page in `present`.
 
     `states` has the upper two bits of each page's entry: 2 if it is present, 1 if it is swapped
     out.

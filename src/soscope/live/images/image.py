@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One image of a process that is looked at, and the file behind it."""
+"""One image of an inspected process, and the file that it was mapped from."""
 
 from __future__ import annotations
 

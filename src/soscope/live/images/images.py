@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All images of a process: those of the loader's lists, and those in no list."""
+"""All images of a process: the images in the loader's lists, and unlisted ones."""
 
 from __future__ import annotations
 

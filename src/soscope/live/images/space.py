@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The address space of a process that is only looked at: memory, mappings, auxiliary vector."""
+"""The address space of an inspected process: memory, mappings, auxiliary vector."""
 
 from __future__ import annotations
 
@@ -109,9 +109,10 @@ _ENTRY, _TOP, _KEPT = 8, 7, 0b01 << 6
 
 
 class GentleMemory(ByteSource):
-    """Reads as `memory`, that of thread `tid`, does; `mapping_at` returns an address's mapping.
+    """Reads `memory`, the memory of thread `tid`, without making pages resident.
 
-    Raises OSError if the kernel does not tell which pages are in memory.
+    `mapping_at` returns the mapping that contains an address. Raises OSError if the kernel does
+    not tell which pages are in memory.
     """
 
     __slots__ = ("_descriptor", "_mapping_at", "_mappings", "_memory", "_patchwork", "_tid")

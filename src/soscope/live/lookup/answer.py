@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a query for a symbol may look like, and what it is answered with."""
+"""Parse a query for a symbol or an address, and describe its answer."""
 
 from __future__ import annotations
 

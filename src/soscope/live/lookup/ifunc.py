@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which function an IFUNC was resolved to, without running its resolver."""
+"""Find the function that an IFUNC was resolved to, without running its resolver."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from soscope.live.images.images import Images
 from soscope.live.images.space import Space
 from soscope.live.slots import slots
 
-# Find the function that an IFUNC resolves to, without running its resolver.
-#
-# The loader has run the resolver for relocations. Sources are (a) an IRELATIVE slot of its own
-# image whose addend is the resolver, and (b) a slot of any image for the same name and version. (c)
-# The same library in soscope's own process gives the same result, if build-id and processor are the
-# same and there are no tunables.
+# The loader has run the resolver for relocations. Sources of the result are (a) an IRELATIVE slot
+# of its own image whose addend is the resolver, and (b) a slot of any image for the same name and
+# version. (c) The same library in soscope's own process gives the same result, if build-id and
+# processor are the same and there are no tunables.
 
 _TUNABLES = b"GLIBC_TUNABLES="
 _OURS = ("libc.so.6", "libm.so.6")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a name to a definition by the loader's rules: what dlsym and dlvsym would return."""
+"""Find the definition of a name by the loader's rules, as dlsym and dlvsym do."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-
-# Look names up by the loader's rules, as dlsym and dlvsym do.
 
 _KINDS = {
     c.STT_FUNC: words.KIND_FUNCTION,
@@ -109,7 +107,7 @@ class Lookup:
         return hits
 
     def exported(self, where: Iterable[LoadedImage], names: Iterable[str]) -> set[str]:
-        """Return those of `names` that any of these images defines, with any version."""
+        """Return the names of `names` that any of these images defines, with any version."""
         wanted: dict[int, list[bytes]] = {}
         texts = {os.fsencode(name) + b"\0": name for name in names}
         for word in texts:

@@ -78,7 +78,7 @@ class PictureNames:
         return by_name
 
     def described_images(self, where: list[LoadedImage]) -> list[LoadedImage]:
-        """Return those of these images whose DWARF may have names."""
+        """Return the images whose DWARF may have names."""
         return [image for image in where if self._dwarf(image).is_there]
 
     def statics(self, lookup: Lookup, query: Query, where: list[LoadedImage]) -> list[Answer]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one image's own slot for a name holds: the loader's decision, not a look-up."""
+"""Find where a name is bound by reading an image's own slot, without a look-up."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Thread-local variables of another process, per thread, by reading alone."""
+"""Find thread-local variables of another process, per thread, by reading its memory."""
 
 from __future__ import annotations
 

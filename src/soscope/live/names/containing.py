@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which symbol of some tables contains an address: one by one, or sorted once for many."""
+"""Find the symbol of some tables that contains an address, for one or many addresses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C++ names as people write them, through the demangler of the machine's own C++ library."""
+"""Demangle C++ names with the demangler of the machine's own C++ library."""
 
 from __future__ import annotations
 

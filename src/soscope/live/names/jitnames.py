@@ -49,7 +49,7 @@ class JitName(Record):
 
 
 class JitRoom(Record):
-    """How much more may be read of one process: bytes of files, and names of all sources.
+    """The limits for reading one process: bytes of files, and number of names of all sources.
 
     `left_out` tells that something was not read.
     """

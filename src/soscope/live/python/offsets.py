@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where CPython's structs keep what soscope reads, by version, and what the agent gets of it."""
+"""The offsets of fields in CPython's structs by version, for soscope and the agent."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How one object of CPython refers to another: by which attribute, key, index or variable.
+"""Find by which attribute, key, index or variable a CPython object refers to another.
 
 The memory of the holder is read and searched for the other's address. Objects/*.c has the fields
 of each type that hold references; `tp_members` (descrobject.h) names the others.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of CPython: their names, and how large `sys.getsizeof` says that their instances are."""
+"""Types of CPython: their names, and the sizes of their instances (`sys.getsizeof`)."""
 
 from __future__ import annotations
 
@@ -329,8 +329,6 @@ RULES: dict[str, Rule] = {
 }
 
 
-# Types of CPython: their names, and the rules for the sizes of their instances.
-#
 # The first type in the method resolution order with a `__sizeof__` of its own gives the size rule.
 # A type written in C has it in `tp_methods`, a type written in Python in `tp_dict`.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The frames of Ruby that a thread is in, with names and lines, read from memory."""
+"""The Ruby frames of a thread, with names and lines, read from memory."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where CRuby's structs have what is read of them, by version, and which CRuby runs."""
+"""The offsets of fields in CRuby's structs by version, and the detection of CRuby."""
 
 from __future__ import annotations
 

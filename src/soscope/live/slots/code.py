@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code that goes through a slot, and code that was made to go round one."""
+"""Code that goes through a slot, and code that was changed to bypass a slot."""
 
 from __future__ import annotations
 

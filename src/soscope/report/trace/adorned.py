@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lines of a trace may have beside ltrace's own: places, stacks, indents, colours."""
+"""Additions to ltrace's lines of a trace: call sites, stacks, indentation, colours."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ class SeparateListener(Listener):
         self._programs = Programs()
 
     def meet(self, programs: Programs) -> None:
-        """Keep the programs, which each listener gets first."""
+        """Keep the programs, to pass them to each listener before anything else."""
         self._programs = programs
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a trace is printed: display options, names of functions, columns of the table of `-c`."""
+"""How a trace is printed: display options, function names, columns of the `-c` table."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from soscope.instruments.trace.descriptors import Descriptors
     from soscope.report.output import Output
 
-
-# How a trace is shown: the display options, and names of functions.
 
 # The display options of a trace, which trace and report share.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--graph`: which image calls which, as text, JSON or a picture in SVG."""
+"""`--graph`: the calls between images as text, as JSON or as a picture in SVG."""
 
 from __future__ import annotations
 
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from soscope.instruments.trace.outcome import TraceOutcome
 
-
-# `--graph`: calls between images, as text, JSON or a picture.
 
 SCHEMA = "soscope/trace-graph/1"
 FUNCTIONS = 3  # functions of an edge in the text

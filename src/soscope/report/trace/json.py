@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trace as JSON Lines (`--json`), with what `inject` did to calls, or as a page of Markdown."""
+"""A trace as JSON Lines (`--json`), with injected errors, or as a page of Markdown."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lines of a Stretch: the same as `text` writes for Entry and Exit, but faster.
+"""Print the lines of a Stretch as `text` prints Entry and Exit, but faster.
 
 A line that was shown is kept, as long as lines repeat. New calls are formatted by functions that
 are compiled for the shape of the call, if it is simple.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of `-c` and `--count-only`, in the columns of ltrace and strace, and its JSON."""
+"""The table of `-c` and `--count-only` with ltrace's and strace's columns; its JSON."""
 
 from __future__ import annotations
 
@@ -368,11 +368,9 @@ def _number(count: int | None) -> str:
     return UNKNOWN if count is None else str(count)
 
 
-# The table of `-c` and `--count-only`, in the columns of ltrace and strace.
-#
-# Times of a call are microseconds with three digits behind the point, as most calls take less than
-# one. A `-` stands for unknown values. Each row is one line of words for awk and sort, whatever the
-# terminal is.
+# Times of a call are microseconds with three digits behind the point, because most calls take less
+# than one microsecond. A `-` stands for an unknown value. Each row is one line of words for awk
+# and sort, whatever the width of the terminal is.
 
 FEW = 20  # rows that are compared with one of them
 HISTOGRAMS = 10  # histograms if no number of rows is given

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trace as text, a call a line, and the notes that are printed at its end."""
+"""A trace as text, one line per call, and the notes at its end."""
 
 from __future__ import annotations
 
@@ -72,10 +72,9 @@ if TYPE_CHECKING:
     from soscope.report.trace.adorned import Adorned
 
 
-# The closing lines on standard error: what was not seen, what is missing, how much.
-#
-# What the reader of a trace cannot guess from it is printed here, in one line for each thing. The
-# last line is always printed.
+# The closing lines on standard error. They tell what was not seen, what is missing, and how much.
+# The reader of a trace cannot guess these facts from it. Each fact is one line. The last line is
+# always printed.
 
 MOST_NAMES = 6  # names in one line without -v
 
@@ -403,10 +402,10 @@ def _last(outcome: TraceOutcome, unseen: list[str]) -> str:
 
 
 def _all(outcome: TraceOutcome, whose: str, unseen: list[str], *, is_seen: bool) -> str:
-    """Say what the trace has all of; it is not complete if there are calls that nobody saw.
+    """Return what the trace is complete for, or "" if calls may be unseen.
 
-    If no slot was hooked and no call was seen (`is_seen`), there is nothing that can be complete.
-    Of calls that breakpoints have seen nothing is said if others may be unseen.
+    If no slot was hooked and no call was seen (`is_seen`), nothing can be complete. If calls may
+    be unseen, the text does not mention calls that breakpoints have seen.
     """
     if not whose and not is_seen:
         return "nothing was hooked"
@@ -438,11 +437,9 @@ def _names(names: list[str], said: Callable[[str], str] = str, *, verbose: bool 
     return f"{', '.join(map(said, unique[:MOST_NAMES]))} and {len(unique) - MOST_NAMES:,} more"
 
 
-# The trace as text, in the form of ltrace.
-#
-# A call is held back until it is known what comes next. If that is its own end, both become one
-# line. If not, the line is closed with `<unfinished ...>` and the end becomes a line of its own.
-# This file processes every event, so it formats with as little work as possible.
+# A call is held back until it is known what comes next. If the next event is the call's own end,
+# both become one line. If not, the line is closed with `<unfinished ...>`, and the end becomes a
+# line of its own. This code processes every event, so it formats with as little work as possible.
 
 # The times at the beginning of lines.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--tree`: calls nested in calls, as `uftrace replay` shows them; with `-c` a row for each way."""
+"""`--tree`: nested calls as in `uftrace replay`; with `-c`, a row for each call path."""
 
 from __future__ import annotations
 
@@ -297,7 +297,10 @@ class TreeJsonListener(CallTree):
 
 
 def _longest(rows: list[NamedWay], top: int | None) -> list[NamedWay]:
-    """Return the rows that take longest, in order, with the rows that they continue."""
+    """Return the longest rows, with the rows that they continue, in the original order.
+
+    Return at most about `top` rows, or all of them if `top` is None.
+    """
     if top is None or len(rows) <= top:
         return rows
     chosen: set[int] = set()

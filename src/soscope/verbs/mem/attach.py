@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope mem attach`: have a running process count its objects, or record its blocks."""
+"""`soscope mem attach`: make a running process count objects, or record its blocks."""
 
 from __future__ import annotations
 
@@ -120,9 +120,6 @@ def parse(arguments: list[str]) -> MemAttachOptions:
     """Parse the words behind `soscope mem attach`. Raises UsageError, or SystemExit for help."""
     values, _ = VERB.read(arguments)
     return MemAttachOptions(values)
-
-
-# `soscope mem attach`: let a running process count its objects, or record its blocks.
 
 
 def run(invocation: Invocation) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope mem live`: what grows in a running process."""
+"""`soscope mem live`: show what grows in a running process."""
 
 from __future__ import annotations
 
@@ -157,8 +157,6 @@ def parse(arguments: list[str]) -> MemLiveOptions:
     values, _ = VERB.read(arguments)
     return MemLiveOptions(values)
 
-
-# `soscope mem live`: growth in a running process.
 
 IN_PLACE = "\x1b[H\x1b[J"  # escape sequences: to the corner, and clear the rest
 

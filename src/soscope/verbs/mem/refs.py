@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope mem refs`: holders of the objects of one line."""
+"""`soscope mem refs`: show what keeps the objects of one line alive."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope mem run`: run a command and report what it leaves alive, and where it was made."""
+"""`soscope mem run`: run a command, and report the objects and blocks alive at its end."""
 
 from __future__ import annotations
 

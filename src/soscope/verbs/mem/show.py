@@ -32,9 +32,6 @@ class ShowOptions:
         self.debug = debug
 
 
-# Shows a recording of memory on standard output, for the verbs of `soscope mem`.
-
-
 def show(options: ShowOptions, native: str, *, older_ns: int = 0) -> int:
     """Show the rows of a recording that `native` chooses. Return 0, or 1 if it ends too early.
 

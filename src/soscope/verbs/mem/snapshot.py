@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope mem snapshot`: the objects of a running process, or its new blocks."""
+"""`soscope mem snapshot`: show the objects of a running process, or its new blocks."""
 
 from __future__ import annotations
 

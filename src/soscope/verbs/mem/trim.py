@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope mem trim`: let malloc of a process give back its free memory."""
+"""`soscope mem trim`: make malloc of a process return its free memory to the system."""
 
 from __future__ import annotations
 

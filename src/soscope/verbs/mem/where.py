@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope mem where`: the uses of a process's memory."""
+"""`soscope mem where`: show what the memory of a process is used for."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope prof check`: how a library can be profiled."""
+"""`soscope prof check`: show how a library can be profiled."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope prof flame`: draw a profile."""
+"""`soscope prof flame`: draw a profile as a flame graph."""
 
 from __future__ import annotations
 

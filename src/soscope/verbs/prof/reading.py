@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a profile from whatever file has one: a recording, or a file of another profiler."""
+"""Read a profile from a recording, or from a file of another profiler."""
 
 from __future__ import annotations
 
@@ -158,9 +158,6 @@ def _functions(image: str) -> ImageFunctions:
 
 def _bits(functions: ImageFunctions) -> int | None:
     return None if functions.elf is None else functions.elf.encoding.bits
-
-
-# Reads a profile from any file that has one: a recording, or from gprof or LD_PROFILE.
 
 
 def profile_at(file: ProfFile, *, sample_lines: bool = True) -> Profile:

@@ -342,9 +342,6 @@ def say_notes(outcome: Outcome, settings: ProfSettings) -> None:
         note(f"recording: {outcome.record}; show it: soscope prof report {outcome.record}")
 
 
-# `soscope prof run`: run a command and profile its shared libraries.
-
-
 def run(invocation: Invocation) -> int:
     """Run the verb. Return the command's exit status, or die of its signal."""
     options = parse(invocation.words)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions of aarch64: what they do to the program counter, and which go through slots."""
+"""Decode instructions of aarch64: jumps, calls, and uses of slots."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stubs on 32-bit ARM, ELF and Mach-O: their slots, where they jump, what the resolver is given."""
+"""Stubs on 32-bit ARM in ELF and Mach-O files: their slots and their lazy resolution."""
 
 from __future__ import annotations
 

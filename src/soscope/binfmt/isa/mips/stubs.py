@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stubs and slots on MIPS, in all its encodings: where code calls through the GOT."""
+"""Stubs and slots on MIPS in all its encodings, and calls through the GOT."""
 
 from __future__ import annotations
 

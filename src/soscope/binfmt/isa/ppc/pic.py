@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which slots the stubs of position-independent code on 32-bit PowerPC lead through."""
+"""Find the slots that stubs of position-independent 32-bit PowerPC code go through."""
 
 from __future__ import annotations
 

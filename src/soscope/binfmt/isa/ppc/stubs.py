@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stubs and slots on PowerPC, of 32 and 64 bits, ELF and Mach-O, and the way to the resolver."""
+"""Stubs and slots on PowerPC, 32 and 64 bits, ELF and Mach-O, and the lazy resolver."""
 
 from __future__ import annotations
 

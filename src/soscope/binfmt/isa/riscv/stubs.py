@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stubs on RISC-V, of 32 and 64 bits, and the GOT of a file that has no section headers."""
+"""Stubs on RISC-V, 32 and 64 bits, and the GOT of a file without section headers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stubs on s390x: their slots, where they jump, and what the resolver is given."""
+"""Stubs on s390x: their slots, their call sites, and the arguments of the resolver."""
 
 from __future__ import annotations
 

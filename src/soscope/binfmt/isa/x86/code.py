@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code of x86-64 and i386: its instructions, its calls, and what goes through slots."""
+"""Decode code of x86-64 and i386: instructions, calls, and uses of slots."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stubs on x86-64, x32 and i386, ELF and Mach-O: forms, slots, what the resolver is given."""
+"""Stubs on x86-64, x32 and i386 in ELF and Mach-O files: their forms and slots."""
 
 from __future__ import annotations
 
@@ -548,7 +548,7 @@ def place(code: bytes, _order: str) -> SiteInStub:
     return SiteInStub(0, PASS) if jump is None else SiteInStub(jump.start("jump"), JUMP)
 
 
-# Stubs on x86-64 (with x32) and i386, by the forms in stubs.py.
+# Decode the stubs of x86-64 (with x32) and i386, by the forms above.
 
 _PLACES = (".plt", ".iplt")
 

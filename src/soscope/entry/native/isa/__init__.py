@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What breakpoints in native processes need to know of an instruction set: `machine(arch)`.
+"""The instruction sets that support breakpoints in native processes: `machine(arch)`.
 
 A module is named after the field `isa` of a row of model/arch.py.
 """

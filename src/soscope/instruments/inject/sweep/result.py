@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sweep finds: its call sites, how runs end, and what that says of a site."""
+"""The result of a sweep: its call sites, how each run ended, and what that means."""
 
 from __future__ import annotations
 

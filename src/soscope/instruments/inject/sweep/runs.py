@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runs of a sweep: a process each, with its output, its time and all that it leaves behind."""
+"""The runs of a sweep: a process for each, with its output and its time limit."""
 
 from __future__ import annotations
 

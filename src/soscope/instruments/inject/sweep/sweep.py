@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sweep: two runs without injection, then one for each site, several at a time."""
+"""Drive a sweep: two runs without injection, then one run for each call site."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holders of the objects of one line: `soscope mem refs`.
+"""`soscope mem refs`: find what keeps the objects of one line alive.
 
 The interpreter tells the agent which objects refer to which, and the agent tells soscope, while
 the process stands still. `graph` has these references. `search` finds paths from objects up to

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which objects of a process refer to which, and the shortest way up to what holds them."""
+"""The references between objects of a process, and shortest paths up to their roots."""
 
 from __future__ import annotations
 

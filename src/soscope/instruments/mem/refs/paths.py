@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways from roots to objects, with names: CPython's, and Ruby's as ObjectSpace knows them."""
+"""Name the steps of paths from roots to objects, for CPython and Ruby."""
 
 from __future__ import annotations
 

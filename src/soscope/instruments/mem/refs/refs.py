@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holders of the objects that a running process has made at one place.
+"""Find what keeps alive the objects that a running process has made at one line.
 
 The interpreter carries out one order: it reports which objects refer to which, a part at a time.
 At the end it waits while soscope chooses the objects of the place and finds their paths. So

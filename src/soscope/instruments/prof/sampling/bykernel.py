@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes whose threads the kernel samples, without stopping them or ending system calls.
+"""Let the kernel sample threads, without stopping them or ending system calls.
 
 This works only for native stacks. Frames of Python must be read while the thread is stopped.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The threads of one process, and which of them have run long enough for a sample."""
+"""Find the threads of one process that have run long enough for a sample."""
 
 from __future__ import annotations
 

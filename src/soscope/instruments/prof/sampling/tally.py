@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts samples by thread and stack, and returns what is new since the last time.
+"""Count samples by thread and stack, and return what is new since the last time.
 
 The result is a JSON object, and one block of a recording (`format.SAMPLES`):
 
     period     ns of processor time that a sample stands for
     threads    [number, process, thread, name] of threads; a later name replaces an earlier one
     images     [number, name, path, build-id in hexadecimal digits]
-    frames     [image, vaddr], -1 and an address where no image is known; [image, vaddr, symbol]
-               where there is no file to name it by; or [function, file, line, whether C code
-               has called for it] of an interpreter's; numbered from 0 on
+    frames     [image, vaddr]; [-1, address] if no image contains the address; [image, vaddr,
+               symbol] if the image has no file that could give the name later; for a frame of
+               an interpreter: [function, file, line, whether it is called by C code]; numbered
+               from 0 on
     stacks     [whether it came to its end, frame, frame, …], the innermost first, and the
-               interpreter's behind the others; numbered from 0 on
+               interpreter's frames behind the native ones; numbered from 0 on
     counts     [thread, stack, samples]
     missed     reason -> ns of processor time that no sample stands for
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The images of a process by address, with their unwind tables, while it is sampled."""
+"""The images of a sampled process by address, with their unwind tables."""
 
 from __future__ import annotations
 
@@ -227,7 +227,10 @@ class ImageMap:
             self._renew()
 
     def mapped(self, event: MapEvent) -> None:
-        """Take note that code of a file was mapped, or code of no file (`at` finds none there)."""
+        """Note that code of a file, or code of no file, was mapped.
+
+        `at` finds no image for code of no file.
+        """
         if any(each.has(event) for each in self._there):
             return  # known code whose access rights have changed, or that was found before
         self.gone(event)
