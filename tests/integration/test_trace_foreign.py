@@ -266,7 +266,9 @@ def test_what_does_not_fit_is_said(folder: Path, tmp_path: Path) -> None:
     assert "cannot emulate '/bin/true': it is for x86-64, as this machine is" in native
     assert "leave out --sysroot" in native
     assert "there is no such directory" in refused("--sysroot", tmp_path / "none", "--", path)
-    assert "qemu-none is not here" in refused("--qemu", "qemu-none", "--", path)
+    assert "qemu-none, which runs programs of ppc64le, is not installed" in refused(
+        "--qemu", "qemu-none", "--", path
+    )
     early = refused("--qemu", "/bin/true", "--", path)
     assert "has not opened its stub, and has ended with status 0" in early
     switched = refused("--on", "add", "--", path)
