@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from soscope.verbs.main import Invocation
-from soscope.verbs.options import DEBUG, Verb
-from soscope.verbs.shown import OUTPUT, flame_file, is_page
+from soscope.verbs.options import DEBUG, PICTURE_OUTPUT, Verb, flame_file, is_page
 
 USAGE = "soscope mem flame -o FILE REC"
 
@@ -31,7 +30,7 @@ exit status: 0 fine, 1 REC is no recording of soscope mem or is not complete, or
 written, 2 wrong usage.
 """
 
-OPTIONS = [DEBUG, OUTPUT]
+OPTIONS = [DEBUG, PICTURE_OUTPUT]
 
 VERB = Verb(
     "mem flame",

@@ -9,6 +9,9 @@ from soscope.verbs.mem.show import ShowOptions
 from soscope.verbs.options import (
     DEBUG,
     ONCE,
+    REPORT_FORMAT,
+    REPORT_JSON,
+    ROWS_LIMIT,
     Option,
     Values,
     Verb,
@@ -16,7 +19,6 @@ from soscope.verbs.options import (
     parse_duration,
     pid_option,
 )
-from soscope.verbs.shown import FORMAT, JSON, LIMIT
 
 _SECOND = 1_000_000_000
 _OLDER = 60 * _SECOND  # default age of blocks in a running process
@@ -67,9 +69,9 @@ OPTIONS = [
         help="blocks that are older than this at the end (60s, 5m); with -p 60s without it",
     ),
     FOR,
-    JSON,
-    FORMAT,
-    LIMIT,
+    REPORT_JSON,
+    REPORT_FORMAT,
+    ROWS_LIMIT,
 ]
 
 VERB = Verb(

@@ -15,6 +15,9 @@ from soscope.verbs.main import Invocation, complain, note
 from soscope.verbs.options import (
     DEBUG,
     ONCE,
+    REPORT_FORMAT,
+    REPORT_JSON,
+    ROWS_LIMIT,
     Option,
     Values,
     Verb,
@@ -23,7 +26,6 @@ from soscope.verbs.options import (
     pid_option,
     the_pid,
 )
-from soscope.verbs.shown import FORMAT, JSON, LIMIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,15 +98,15 @@ OPTIONS = [
         group=_LOOK,
         help="refresh so often (2s)",
     ),
-    LIMIT,
+    ROWS_LIMIT,
     Option(
         "--qualname",
         dest="qualname",
-        group=LIMIT.group,
+        group=ROWS_LIMIT.group,
         help="types with module and qualified name",
     ),
-    JSON,
-    FORMAT,
+    REPORT_JSON,
+    REPORT_FORMAT,
 ]
 
 VERB = Verb("mem live", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG)

@@ -11,6 +11,9 @@ from soscope.verbs.main import Invocation
 from soscope.verbs.options import (
     DEBUG,
     ONCE,
+    REPORT_FORMAT,
+    REPORT_JSON,
+    ROWS_LIMIT,
     Option,
     Values,
     Verb,
@@ -18,7 +21,6 @@ from soscope.verbs.options import (
     pid_option,
     the_pid,
 )
-from soscope.verbs.shown import FORMAT, JSON, LIMIT
 
 _SAMPLES = 10
 _WHERE = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::(?P<type>.+))?")
@@ -66,9 +68,9 @@ OPTIONS = [
         group="what to look at",
         help=f"how many of the objects ({_SAMPLES}), chosen evenly by address",
     ),
-    LIMIT,
-    JSON,
-    FORMAT,
+    ROWS_LIMIT,
+    REPORT_JSON,
+    REPORT_FORMAT,
 ]
 
 VERB = Verb(

@@ -7,8 +7,17 @@ from soscope.errors import UsageError
 from soscope.instruments.mem.model import ALIVE, PEAK, TEMPORARY
 from soscope.verbs.main import Invocation
 from soscope.verbs.mem.show import STATS, TABLE, ShowOptions
-from soscope.verbs.options import DEBUG, VALUE, Option, Values, Verb, format_option
-from soscope.verbs.shown import HOW, JSON, LIMIT
+from soscope.verbs.options import (
+    DEBUG,
+    HOW,
+    REPORT_JSON,
+    ROWS_LIMIT,
+    VALUE,
+    Option,
+    Values,
+    Verb,
+    format_option,
+)
 
 USAGE = "soscope mem report [options] REC"
 
@@ -69,8 +78,8 @@ OPTIONS = [
         rivals="view",
         help="add rows up: by line, type, image or thread; or what was made and freed over time",
     ),
-    JSON,
-    LIMIT,
+    REPORT_JSON,
+    ROWS_LIMIT,
     _ANY_FORMAT,
 ]
 

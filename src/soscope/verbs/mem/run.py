@@ -11,14 +11,18 @@ from soscope.report.output import Form
 from soscope.verbs.main import Invocation, note
 from soscope.verbs.options import (
     DEBUG,
+    RECORDING_OUTPUT,
+    RECORDING_QUIET,
+    REPORT_FORMAT,
+    REPORT_JSON,
     VALUE,
     CommandVerb,
     Option,
     Values,
+    check_form,
     follow_option,
     parse_size,
 )
-from soscope.verbs.shown import FORMAT, JSON, QUIET, RECORDING_OUTPUT, check_form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,9 +128,9 @@ OPTIONS = [
     Option("--gc", dest="collect", group=_HOW, help="collect garbage once at the end"),
     Option("--qualname", dest="qualname", group=_HOW, help="types with module and qualified name"),
     RECORDING_OUTPUT,
-    QUIET,
-    JSON,
-    FORMAT,
+    RECORDING_QUIET,
+    REPORT_JSON,
+    REPORT_FORMAT,
 ]
 
 

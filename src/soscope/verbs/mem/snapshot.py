@@ -7,8 +7,17 @@ from soscope.errors import UsageError
 from soscope.report.output import Form
 from soscope.verbs.main import Invocation, note
 from soscope.verbs.mem.leaks import FOR
-from soscope.verbs.options import DEBUG, Option, Values, Verb, pid_option, the_pid
-from soscope.verbs.shown import FORMAT, JSON, LIMIT
+from soscope.verbs.options import (
+    DEBUG,
+    REPORT_FORMAT,
+    REPORT_JSON,
+    ROWS_LIMIT,
+    Option,
+    Values,
+    Verb,
+    pid_option,
+    the_pid,
+)
 
 USAGE = "soscope mem snapshot -p PID [options]"
 
@@ -56,15 +65,15 @@ OPTIONS = [
     ),
     FOR,
     Option("--gc", dest="gc", group="what to look at", help="collect garbage once before the look"),
-    LIMIT,
+    ROWS_LIMIT,
     Option(
         "--qualname",
         dest="qualname",
-        group=LIMIT.group,
+        group=ROWS_LIMIT.group,
         help="types with module and qualified name",
     ),
-    JSON,
-    FORMAT,
+    REPORT_JSON,
+    REPORT_FORMAT,
 ]
 
 VERB = Verb(

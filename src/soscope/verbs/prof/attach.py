@@ -10,15 +10,17 @@ from soscope.verbs.options import (
     FORMAT,
     JSON,
     ONCE,
+    RECORDING_OUTPUT,
+    RECORDING_QUIET,
     Values,
     Verb,
+    check_form,
     duration_option,
     pid_option,
     the_pid,
 )
 from soscope.verbs.prof.run import OPTIONS as WHAT
 from soscope.verbs.prof.run import What
-from soscope.verbs.shown import QUIET, RECORDING_OUTPUT, check_form
 
 USAGE = "soscope prof attach [options] -p PID"
 
@@ -61,7 +63,7 @@ OPTIONS = [
     duration_option(WHAT[0].group, "for so long (60s, 5m); without it, until Ctrl-C", kind=ONCE),
     *WHAT,
     RECORDING_OUTPUT,
-    QUIET,
+    RECORDING_QUIET,
     JSON,
     FORMAT,
 ]

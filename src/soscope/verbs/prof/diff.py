@@ -5,8 +5,15 @@ from __future__ import annotations
 
 from soscope.report.output import Form
 from soscope.verbs.main import Invocation, note
-from soscope.verbs.options import DEBUG, Option, Values, Verb
-from soscope.verbs.shown import FORMAT, JSON, LIMIT
+from soscope.verbs.options import (
+    DEBUG,
+    REPORT_FORMAT,
+    REPORT_JSON,
+    ROWS_LIMIT,
+    Option,
+    Values,
+    Verb,
+)
 
 USAGE = "soscope prof diff [options] A B"
 
@@ -42,9 +49,9 @@ OPTIONS = [
         group="what to look at",
         help="samples, and not calls; without it, where not both files have times of calls",
     ),
-    JSON,
-    FORMAT,
-    LIMIT,
+    REPORT_JSON,
+    REPORT_FORMAT,
+    ROWS_LIMIT,
 ]
 
 VERB = Verb(

@@ -6,9 +6,17 @@ from __future__ import annotations
 from soscope.errors import RecordingError
 from soscope.instruments.prof.views import BY_FUNCTION, BY_THREAD
 from soscope.verbs.main import Invocation, note
-from soscope.verbs.options import DEBUG, VALUE, Option, Values, Verb
+from soscope.verbs.options import (
+    DEBUG,
+    PICTURE_OUTPUT,
+    VALUE,
+    Option,
+    Values,
+    Verb,
+    flame_file,
+    is_page,
+)
 from soscope.verbs.prof.reading import BIASES, IMAGE, ProfFile
-from soscope.verbs.shown import OUTPUT, flame_file, is_page
 
 USAGE = "soscope prof flame [options] -o FILE REC"
 
@@ -38,7 +46,7 @@ written, 2 wrong usage.
 
 OPTIONS = [
     DEBUG,
-    OUTPUT,
+    PICTURE_OUTPUT,
     Option(
         "--by",
         dest="by",

@@ -7,9 +7,19 @@ from soscope.errors import UsageError
 from soscope.instruments.prof.views import BY_FUNCTION, BY_IMAGE, BY_THREAD, GROUPS
 from soscope.report.output import Form
 from soscope.verbs.main import Invocation
-from soscope.verbs.options import DEBUG, VALUE, Option, Values, Verb, output_option
+from soscope.verbs.options import (
+    DEBUG,
+    HOW,
+    REPORT_FORMAT,
+    REPORT_JSON,
+    ROWS_LIMIT,
+    VALUE,
+    Option,
+    Values,
+    Verb,
+    output_option,
+)
 from soscope.verbs.prof.reading import BIASES, IMAGE, ProfFile
-from soscope.verbs.shown import FORMAT, HOW, JSON, LIMIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,9 +123,9 @@ OPTIONS = [
         group=HOW,
         help=f"of trees, rows of at least PERCENT of their tree ({PERCENT})",
     ),
-    LIMIT,
-    JSON,
-    FORMAT,
+    ROWS_LIMIT,
+    REPORT_JSON,
+    REPORT_FORMAT,
     output_option("OUT", "write to the file OUT"),
     IMAGE,
     *BIASES,

@@ -13,10 +13,13 @@ from soscope.verbs.main import Invocation, note
 from soscope.verbs.options import (
     DEBUG,
     LIST,
+    RECORDING_OUTPUT,
     VALUE,
+    WHERE,
     CommandVerb,
     Option,
     Values,
+    check_form,
     follow_option,
     format_option,
     json_option,
@@ -24,8 +27,7 @@ from soscope.verbs.options import (
     parse_size,
     size_text,
 )
-from soscope.verbs.shown import QUIET as RUN_QUIET
-from soscope.verbs.shown import RECORDING_OUTPUT, WHERE, check_form
+from soscope.verbs.options import RECORDING_QUIET as RUN_QUIET
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
