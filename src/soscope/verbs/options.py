@@ -424,9 +424,9 @@ def duration_text(ns: int) -> str:
 
 _MOST_PROCESS = 1 << 31  # range of pid_t
 
-_SHOWN = "how to show it"
-JSON = Option("--json", dest="json", group=_SHOWN, help="one JSON document")
-FORMAT = format_option(_SHOWN)
+HOW = "how to show it"
+JSON = Option("--json", dest="json", group=HOW, help="one JSON document")
+FORMAT = format_option(HOW)
 
 
 def pid_option(*, group: str = "what to look at", about: str = "it is not stopped") -> Option:
@@ -464,12 +464,12 @@ def output_option(metavar: str, about: str, *, group: str = "where to") -> Optio
     )
 
 
-def quiet_option(group: str = _SHOWN, about: str = "no notes at the end") -> Option:
+def quiet_option(group: str = HOW, about: str = "no notes at the end") -> Option:
     """Return -q."""
     return Option("-q", "--quiet", dest="quiet", group=group, help=about)
 
 
-def json_option(group: str = _SHOWN, about: str = "one JSON document") -> Option:
+def json_option(group: str = HOW, about: str = "one JSON document") -> Option:
     """Return --json."""
     return Option("--json", dest="json", group=group, help=about)
 
@@ -772,8 +772,6 @@ class CommandVerb(Verb):
         return self._settled(scanned)
 
 
-# Options of verbs that record and show: format, limits, output file, replacements.
-
 # `-o FILE` of the verbs that draw a flame graph: a picture or a page, by the suffix.
 
 SVG, HTML = ".svg", ".html"
@@ -797,7 +795,7 @@ def is_page(path: str) -> bool:
     return path.lower().endswith(HTML)
 
 
-# The options of verbs that make a recording and show it: -f and -o.
+# `-o` and `-q` of the verbs that make a recording and show it.
 
 WHERE = "where to"
 
@@ -816,11 +814,8 @@ def check_form(form: Form, output: str | None, family: str) -> None:
         )
 
 
-# Options of the verbs that show a recording of memory or a profile: form and rows.
+# The number of rows that verbs print of a recording of memory or of a profile.
 
-HOW = "how to show it"
-
-REPORT_JSON = json_option(HOW, "one JSON document, for programs")
 ROWS_LIMIT = Option(
     "--limit",
     aliases=("--top",),
@@ -831,4 +826,3 @@ ROWS_LIMIT = Option(
     group=HOW,
     help="the N largest rows alone",
 )
-REPORT_FORMAT = format_option(HOW)

@@ -52,15 +52,15 @@ CHECK = Option(
 )
 
 ABOUT = """\
-Every slot of SYMBOL leads to FUNCTION then, those of libraries that come later, too; not those of
-LIB itself. FUNCTION takes what SYMBOL takes. LIB's own calls of SYMBOL reach the original; so does
-a call through the pointer SYMBOL_original, if LIB exports one: it is set before the first call.
-Where code takes SYMBOL's address, that slot stays as it is, and that is said.
+Every slot of SYMBOL then leads to FUNCTION, also in libraries that are loaded later, but not in LIB
+itself. FUNCTION takes the arguments of SYMBOL. LIB's own calls of SYMBOL reach the original. A call
+through the pointer SYMBOL_original reaches it, too, if LIB exports that pointer: soscope sets it
+before the first call. If code takes SYMBOL's address, its slot is left unchanged, with a note.
 
-The types of FUNCTION are read from LIB's debug information (cc -g), those of SYMBOL from soscope's
-own declarations or from the debug information of the library that defines it. Where both are
-known and cannot fit (the number of arguments, the size of one, int for double), nothing is
-started or changed. Where they are not known FUNCTION is taken as it is, unless --check is given.
+soscope reads the types of FUNCTION from LIB's debug information (cc -g). It reads the types of
+SYMBOL from its own declarations, or from the debug information of the library that defines SYMBOL.
+If both are known and cannot fit (the number of arguments, the size of one, int for double), nothing
+is started or changed. If they are not known, FUNCTION is accepted, unless --check is given.
 """
 
 

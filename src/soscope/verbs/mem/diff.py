@@ -7,8 +7,8 @@ from soscope.report.output import Form
 from soscope.verbs.main import Invocation, note
 from soscope.verbs.options import (
     DEBUG,
-    REPORT_FORMAT,
-    REPORT_JSON,
+    FORMAT,
+    JSON,
     ROWS_LIMIT,
     Option,
     Values,
@@ -50,8 +50,8 @@ OPTIONS = [
         group="what to look at",
         help="native blocks; without it, where no file has objects",
     ),
-    REPORT_JSON,
-    REPORT_FORMAT,
+    JSON,
+    FORMAT,
     ROWS_LIMIT,
 ]
 

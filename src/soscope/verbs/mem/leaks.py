@@ -8,9 +8,9 @@ from soscope.verbs.main import Invocation
 from soscope.verbs.mem.show import ShowOptions
 from soscope.verbs.options import (
     DEBUG,
+    FORMAT,
+    JSON,
     ONCE,
-    REPORT_FORMAT,
-    REPORT_JSON,
     ROWS_LIMIT,
     Option,
     Values,
@@ -69,8 +69,8 @@ OPTIONS = [
         help="blocks that are older than this at the end (60s, 5m); with -p 60s without it",
     ),
     FOR,
-    REPORT_JSON,
-    REPORT_FORMAT,
+    JSON,
+    FORMAT,
     ROWS_LIMIT,
 ]
 

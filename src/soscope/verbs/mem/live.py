@@ -14,9 +14,9 @@ from soscope.report.output import Form
 from soscope.verbs.main import Invocation, complain, note
 from soscope.verbs.options import (
     DEBUG,
+    FORMAT,
+    JSON,
     ONCE,
-    REPORT_FORMAT,
-    REPORT_JSON,
     ROWS_LIMIT,
     Option,
     Values,
@@ -105,8 +105,8 @@ OPTIONS = [
         group=ROWS_LIMIT.group,
         help="types with module and qualified name",
     ),
-    REPORT_JSON,
-    REPORT_FORMAT,
+    JSON,
+    FORMAT,
 ]
 
 VERB = Verb("mem live", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG)

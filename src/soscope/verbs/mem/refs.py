@@ -10,9 +10,9 @@ from soscope.report.output import Form
 from soscope.verbs.main import Invocation
 from soscope.verbs.options import (
     DEBUG,
+    FORMAT,
+    JSON,
     ONCE,
-    REPORT_FORMAT,
-    REPORT_JSON,
     ROWS_LIMIT,
     Option,
     Values,
@@ -69,8 +69,8 @@ OPTIONS = [
         help=f"how many of the objects ({_SAMPLES}), chosen evenly by address",
     ),
     ROWS_LIMIT,
-    REPORT_JSON,
-    REPORT_FORMAT,
+    JSON,
+    FORMAT,
 ]
 
 VERB = Verb(

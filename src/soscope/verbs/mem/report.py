@@ -10,7 +10,7 @@ from soscope.verbs.mem.show import STATS, TABLE, ShowOptions
 from soscope.verbs.options import (
     DEBUG,
     HOW,
-    REPORT_JSON,
+    JSON,
     ROWS_LIMIT,
     VALUE,
     Option,
@@ -78,7 +78,7 @@ OPTIONS = [
         rivals="view",
         help="add rows up: by line, type, image or thread; or what was made and freed over time",
     ),
-    REPORT_JSON,
+    JSON,
     ROWS_LIMIT,
     _ANY_FORMAT,
 ]

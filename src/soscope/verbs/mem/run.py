@@ -11,10 +11,10 @@ from soscope.report.output import Form
 from soscope.verbs.main import Invocation, note
 from soscope.verbs.options import (
     DEBUG,
+    FORMAT,
+    JSON,
     RECORDING_OUTPUT,
     RECORDING_QUIET,
-    REPORT_FORMAT,
-    REPORT_JSON,
     VALUE,
     CommandVerb,
     Option,
@@ -129,8 +129,8 @@ OPTIONS = [
     Option("--qualname", dest="qualname", group=_HOW, help="types with module and qualified name"),
     RECORDING_OUTPUT,
     RECORDING_QUIET,
-    REPORT_JSON,
-    REPORT_FORMAT,
+    JSON,
+    FORMAT,
 ]
 
 

@@ -9,8 +9,8 @@ from soscope.verbs.main import Invocation, note
 from soscope.verbs.mem.leaks import FOR
 from soscope.verbs.options import (
     DEBUG,
-    REPORT_FORMAT,
-    REPORT_JSON,
+    FORMAT,
+    JSON,
     ROWS_LIMIT,
     Option,
     Values,
@@ -72,8 +72,8 @@ OPTIONS = [
         group=ROWS_LIMIT.group,
         help="types with module and qualified name",
     ),
-    REPORT_JSON,
-    REPORT_FORMAT,
+    JSON,
+    FORMAT,
 ]
 
 VERB = Verb(

@@ -9,9 +9,9 @@ from soscope.report.output import Form
 from soscope.verbs.main import Invocation
 from soscope.verbs.options import (
     DEBUG,
+    FORMAT,
     HOW,
-    REPORT_FORMAT,
-    REPORT_JSON,
+    JSON,
     ROWS_LIMIT,
     VALUE,
     Option,
@@ -124,8 +124,8 @@ OPTIONS = [
         help=f"of trees, rows of at least PERCENT of their tree ({PERCENT})",
     ),
     ROWS_LIMIT,
-    REPORT_JSON,
-    REPORT_FORMAT,
+    JSON,
+    FORMAT,
     output_option("OUT", "write to the file OUT"),
     IMAGE,
     *BIASES,
