@@ -17,7 +17,7 @@ USAGE = "soscope detach [options] -p PID"
 SHORT = f"""\
 usage: {USAGE}
 
-Take out of a process whatever soscope keeps in it, or has left in it.
+Remove everything that soscope keeps in a process or has left there.
 
   -p
   -q
@@ -27,7 +27,7 @@ soscope detach --help lists all options.
 """
 
 DESCRIPTION = """\
-Take out of a process whatever soscope keeps in it, or has left in it. detach finds out what that
+Remove everything that soscope keeps in a process or has left there. detach finds out what that
 is. A soscope that has attached to the process (trace -p, prof attach) ends as it does at Ctrl-C,
 and has shown or written what it has recorded when detach returns. An interpreter that counts its
 objects (mem attach) stops that. Every word that a killed soscope or a patch has changed gets its
@@ -35,8 +35,8 @@ old value again. The process's threads stand still for some milliseconds, and th
 """
 
 EPILOG = """\
-exit status: 0 fine, or nothing to undo (which is said), 1 not everything could be undone, or
-soscope has started the process and observes it to its end, 2 wrong usage, 3 not permitted, 4 no
+exit status: 0 fine, or a message that there was nothing to undo, 1 not everything could be undone,
+or soscope has started the process and observes it to its end, 2 wrong usage, 3 not permitted, 4 no
 such process.
 """
 

@@ -181,7 +181,7 @@ def run(invocation: Invocation) -> int:
         return 1
     is_whole = explanation.has_ways and not explanation.is_changing
     if explanation.is_changing:
-        note("libraries come and go in this process: what is said may be of two moments")
+        note("libraries come and go in this process: this explanation may mix two moments")
     if explanation.pid is not None:
         if not explanation.has_ways:
             note(_nothing_in_process(explanation, options.from_))

@@ -50,7 +50,7 @@ DESCRIPTION = """\
 Write the calls of a recording that soscope trace --record made, or the profile of one that soscope
 prof -o made, for another program. OUT is made anew, and holds either all of it or what it held
 before. Nothing of the target is needed. gmon is two files for each image, OUT.IMAGE.gmon and
-OUT.IMAGE.sym, and what to type is said.
+OUT.IMAGE.sym, and soscope prints the command for gprof.
 """
 
 EPILOG = """\

@@ -38,8 +38,8 @@ soscope mem report --help lists all options.
 """
 
 DESCRIPTION = """\
-Show what was alive at the end of a recording that soscope mem run -o REC has made. A recording that
-ends in the middle is shown as far as it goes, and that is said.
+Show what was alive at the end of a recording that soscope mem run -o REC has made. If a
+recording ends in the middle, its beginning is shown, with a note.
 """
 
 EPILOG = """\

@@ -55,7 +55,7 @@ soscope mem run --help lists all options.
 
 DESCRIPTION = """\
 Run COMMAND, and say at its end on standard error what is alive then, and where it was made. With
--o nothing is said, and a recording is kept. Without --objects and --blocks, it is objects where
+-o it prints nothing, and keeps a recording. Without --objects and --blocks, it is objects where
 COMMAND is an interpreter of Python or Ruby, else blocks. COMMAND's own output, exit status and
 signals stay what they are.
 """

@@ -12,7 +12,7 @@ USAGE = "soscope mem trim [options] -p PID"
 SHORT = f"""\
 usage: {USAGE}
 
-Have malloc of a process give back what it keeps free: call malloc_trim(0) in it.
+Let malloc of a process return its free memory to the kernel: call malloc_trim(0) in it.
 
   -p
   --json

@@ -22,7 +22,7 @@ USAGE = "soscope mem where [options] -p PID"
 SHORT = f"""\
 usage: {USAGE}
 
-Say where the memory of a process is, and whether it leaks or malloc keeps it.
+Show where the memory of a process is, and whether it leaks or malloc keeps it.
 
   -p
   --duration

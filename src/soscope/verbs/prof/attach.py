@@ -49,7 +49,7 @@ Profile a running process: until Ctrl-C, for --duration, or to the end of the pr
 word that was changed in it has its old value again, and standard output says in which functions
 its time went, and which functions of shared libraries were called, how often and for how long.
 Without --mode, --boundary and --sample one table has its own functions, by samples, and its calls.
-With -o nothing is said, and a recording is kept.
+With -o it prints nothing, and keeps a recording.
 """
 
 EPILOG = """\

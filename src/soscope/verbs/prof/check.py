@@ -12,7 +12,7 @@ USAGE = "soscope prof check [options] LIB"
 SHORT = f"""\
 usage: {USAGE}
 
-Say what a library was instrumented with, and how it can be profiled.
+Print how a library is instrumented, and how it can be profiled.
 
   --json
 

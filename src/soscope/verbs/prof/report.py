@@ -56,7 +56,7 @@ Show the profile that soscope prof run -o REC or attach -o REC has recorded: fun
 that they took themselves, or by their calls where nothing was timed.
 
 A file of gprof's or of glibc's LD_PROFILE is recognised by its content. LD_PROFILE counts functions
-that begin in the same 32 bytes as one: it is said which those are, and they have no number.
+that begin in the same 32 bytes as one. The report lists these functions, and they have no number.
 """
 
 EPILOG = """\
