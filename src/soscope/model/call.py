@@ -504,9 +504,26 @@ def _byte(letter: str) -> int:
     return number - 0xDC00 if 0xDC80 <= number <= 0xDCFF else number
 
 
-def time_text(ns: float) -> str:
-    """Return a time with three digits: 12.3 us."""
-    for unit, size in (("ns", 1), ("us", 1e3), ("ms", 1e6)):
-        if ns < 999.5 * size:
-            return f"{ns / size:.3g} {unit}"
-    return f"{ns / 1e9:.3g} s"
+# Formats of `time_text`.
+SENTENCE = "sentence"  # three digits
+PAGE = "page"  # three decimals, so that the times of a page can be compared
+COLUMN = "column"  # the same in ten ASCII characters, of which the last two are the unit
+
+_UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1))
+
+
+def time_text(ns: float, form: str = SENTENCE) -> str:
+    """Return a time in nanoseconds as a number with its unit, in one of three formats.
+
+    >>> from soscope.model.call import COLUMN, PAGE, time_text
+    >>> time_text(12_345), time_text(12_345, PAGE), time_text(12_345, COLUMN)
+    ('12.3 us', '12.345 µs', ' 12.345 us')
+    """
+    units = _UNITS[:3] if form == COLUMN else _UNITS
+    part = 0.9995 if form == SENTENCE else 1  # three digits of 999.5 us are already 1 ms
+    unit, size = next((pair for pair in units if abs(ns) >= part * pair[1]), units[-1])
+    if form == SENTENCE:
+        return f"{ns / size:.3g} {unit}"
+    if form == COLUMN:
+        return f"{ns / size:7.3f} {unit:2}"
+    return f"{ns} ns" if size == 1 else f"{ns / size:.3f} {unit.replace('u', 'µ')}"

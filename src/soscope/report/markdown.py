@@ -6,7 +6,7 @@ from __future__ import annotations
 import shlex
 
 from soscope.frames.cppnames import CppNames
-from soscope.model.call import StackFrame, printable
+from soscope.model.call import PAGE, StackFrame, printable, time_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -285,19 +285,11 @@ def value_text(key: str, value: object, *, in_table: bool = False) -> str:
     if not isinstance(value, int):
         return quoted(str(value), in_table=in_table)
     if key.endswith("_ns"):
-        return time_text(value) if abs(value) < _DATES else date_text(value)
+        return time_text(value, PAGE) if abs(value) < _DATES else date_text(value)
     if key in _BYTES or key.endswith("_bytes") or key.startswith("bytes_"):
         return size_text(value)
     is_counted = key.endswith(("_calls", "_count")) or key.startswith("count_")
     return f"{value:,}" if key in _COUNTED or is_counted else str(value)
-
-
-def time_text(ns: int) -> str:
-    """Return a duration with a suitable unit."""
-    for size, unit in ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs")):
-        if abs(ns) >= size:
-            return f"{ns / size:.3f} {unit}"
-    return f"{ns} ns"
 
 
 def date_text(ns: int) -> str:

@@ -27,8 +27,7 @@ from soscope.instruments.prof.views import (
     sample_rows,
     tables_of,
 )
-from soscope.model.call import StackFrame, importance, printable
-from soscope.report.markdown import time_text
+from soscope.model.call import PAGE, StackFrame, importance, printable, time_text
 from soscope.report.output import json_document
 from soscope.report.words import (
     UNTOLD,
@@ -284,7 +283,7 @@ def share_lines(profile: Profile, *, is_joined: bool) -> tuple[list[str], bool]:
 def _share_of_calls(profile: Profile, own: int) -> tuple[list[str], bool]:
     """Return how much of the elapsed time is in a table of calls, if nothing was sampled."""
     whys = profile.not_sampled or list(profile.missed_ns)
-    why = f"{time_text(own)} of processor time were too little for samples"
+    why = f"{time_text(own, PAGE)} of processor time were too little for samples"
     if not own:
         why = "its threads ran too little for samples"
     if whys:
@@ -297,7 +296,7 @@ def _share_of_calls(profile: Profile, own: int) -> tuple[list[str], bool]:
     if calls <= ran:
         line = marked(_share_line(calls, ran, "that it ran"), calls, doubt)
         return [f"{line}: only calls, with their waits", why], line.endswith(UNTOLD)
-    took = marked(time_text(calls), calls, doubt)
+    took = marked(time_text(calls, PAGE), calls, doubt)
     said = [f"calls of several threads took {took}, with their waits", why]
     return said, took.endswith(UNTOLD)
 
@@ -362,7 +361,7 @@ def _nothing(profile: Profile, by: str) -> str:
     if by == views.BY_THREAD and (profile.arcs or any(sums.calls for sums in profile.sums)):
         return "the threads were not told apart"
     if profile.mode is None and profile.boundary is None and profile.own_ns is not None:
-        return f"no samples were taken: its threads ran {time_text(profile.own_ns)} in all"
+        return f"no samples were taken: its threads ran {time_text(profile.own_ns, PAGE)} in all"
     why = ": --mode quiet has hooks do nothing" if profile.mode == MODE_QUIET else ""
     return f"no calls were recorded{why}"
 
@@ -478,7 +477,7 @@ def cost_lines(profile: Profile) -> list[str]:
     if not cost or not calls:
         return []
     measured = cost + sum(sums.self_ns or 0 for sums in known)
-    part = f"{time_text(cost)} of the {time_text(measured)} that were measured"
+    part = f"{time_text(cost, PAGE)} of the {time_text(measured, PAGE)} that were measured"
     without = "" if profile.delays.unknown else "; the times are without it"
     return [f"the hooks cost about {cost / calls:.0f} ns a call, {part}{without}"]
 
@@ -545,7 +544,7 @@ def diff_text(diff: ProfDiff, limit: int | None = None) -> str:
 def _amount(total: int, what: str) -> str:
     if what == CALLS:
         return plural(total, "call")
-    return f"{time_text(total)} of {'samples' if what == SAMPLES else 'calls'}"
+    return f"{time_text(total, PAGE)} of {'samples' if what == SAMPLES else 'calls'}"
 
 
 def _table(diff: ProfDiff, rows: list[ProfDiffRow], most: int) -> TableText:

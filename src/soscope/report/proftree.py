@@ -15,11 +15,10 @@ from soscope.instruments.prof.views import (
     image_name,
     trees_of,
 )
-from soscope.model.call import StackFrame, importance, printable
+from soscope.model.call import PAGE, StackFrame, importance, printable, time_text
 from soscope.model.record import Record
 from soscope.report import flame as flamepage
 from soscope.report.flame import FlameGraph, FlameNode, Frame
-from soscope.report.markdown import time_text
 from soscope.report.output import json_document
 from soscope.report.prof import remarks, seconds_text, share_text, untold_functions
 from soscope.report.words import Heading, TableText, marked, plural, table_text
@@ -59,15 +58,19 @@ def _graph(view: View) -> FlameGraph:
     timed = view.root.self_ns is not None or view.root.total_ns is not None
     root = FlameNode(f"all {view.what}")
     _fill(root, view.root, timed=timed)
-    amount = time_text if timed else _calls_text
+    amount = _time_text if timed else _calls_text
     head = plural(root.count, view.what[:-1])
     if timed:
-        head += f" of {time_text(root.weight)}; the wider a frame, the longer it took"
+        head += f" of {time_text(root.weight, PAGE)}; the wider a frame, the longer it took"
     elif root.weight:
         head += "; the wider a frame, the more calls were made in it and below it"
     if not view.is_whole:
         head += "; of these the callers are known, and not the ways to them"
     return FlameGraph(root, head, amount, view.what[:-1])
+
+
+def _time_text(ns: int) -> str:
+    return time_text(ns, PAGE)
 
 
 def _calls_text(count: int) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 import soscope
 from soscope.model import image as slot
-from soscope.model.call import NOTHING, Captured, Dropped, Signal
+from soscope.model.call import COLUMN, NOTHING, PAGE, Captured, Dropped, Signal, time_text
 from soscope.model.image import IMAGE_MAIN, TracedImage, TracedSlot, is_error
 from soscope.model.record import PlainRecord, Record
 
@@ -84,3 +84,19 @@ def test_captured_data_is_never_none() -> None:
 def test_a_result_fails_by_its_rule(rule: int, failures: list[int], successes: list[int]) -> None:
     assert [is_error(rule, result) for result in failures] == [True] * len(failures)
     assert [is_error(rule, result) for result in successes] == [False] * len(successes)
+
+
+@pytest.mark.parametrize(
+    ("ns", "sentence", "page", "column"),
+    [
+        (0, "0 ns", "0 ns", "  0.000 us"),
+        (999, "999 ns", "999 ns", "  0.999 us"),
+        (12_345, "12.3 us", "12.345 µs", " 12.345 us"),
+        (999_499, "999 us", "999.499 µs", "999.499 us"),
+        (999_500, "1 ms", "999.500 µs", "999.500 us"),
+        (1_500_000, "1.5 ms", "1.500 ms", "  1.500 ms"),
+        (61 * 10**9, "61 s", "61.000 s", " 61.000 s "),
+    ],
+)
+def test_a_time_has_a_suitable_unit(ns: int, sentence: str, page: str, column: str) -> None:
+    assert (time_text(ns), time_text(ns, PAGE), time_text(ns, COLUMN)) == (sentence, page, column)

@@ -7,7 +7,17 @@ are compiled for the shape of the call, if it is simple.
 
 from __future__ import annotations
 
-from soscope.model.call import ENDED_RETURN, NOTHING, RESULT, Captured, Entry, Exit, Stretch
+from soscope.model.call import (
+    COLUMN,
+    ENDED_RETURN,
+    NOTHING,
+    RESULT,
+    Captured,
+    Entry,
+    Exit,
+    Stretch,
+    time_text,
+)
 from soscope.model.image import TracedSlot, is_error
 from soscope.prototypes import Prototypes
 from soscope.prototypes.byfields import Unlike
@@ -70,7 +80,7 @@ class StretchText:
         self._calls = 0  # since texts were last dropped
         self._forms: dict[TracedSlot, _Form] = {}
         self._durations = _Kept(duration)
-        self._spent = _Kept(time_text)
+        self._spent = _Kept(lambda ns: time_text(ns, COLUMN))
 
     def add(
         self,
@@ -195,14 +205,6 @@ def duration(nanoseconds: int) -> str:
     """Return the duration of a call, as the end of its line."""
     seconds, ns = divmod(nanoseconds, 1_000_000_000)
     return f" <{seconds}.{ns:09}>\n"
-
-
-def time_text(ns: int) -> str:
-    """Return a duration in ten columns, with a suitable unit."""
-    for size, unit in ((1_000_000_000, "s "), (1_000_000, "ms")):
-        if ns >= size:
-            return f"{ns / size:7.3f} {unit}"
-    return f"{ns / 1000:7.3f} us"
 
 
 class _Form:

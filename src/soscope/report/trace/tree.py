@@ -6,6 +6,7 @@ from __future__ import annotations
 from soscope.instruments.trace.listener import Nesting
 from soscope.instruments.trace.summary import MOST, CallTree, NamedWay, named_ways, way_rank
 from soscope.model.call import (
+    COLUMN,
     ENDED_EXIT,
     ENDED_KILLED,
     ENDED_RETURN,
@@ -16,11 +17,11 @@ from soscope.model.call import (
     ProcessStart,
     Stretch,
     printable,
+    time_text,
 )
 from soscope.prototypes import Prototypes
 from soscope.report.output import Form, Output, json_document
 from soscope.report.trace.display import Display, FunctionNames, TableSettings
-from soscope.report.trace.stretchtext import time_text
 from soscope.report.trace.table import head_of, totals_of
 from soscope.report.trace.text import LONG, NO_RETURN, TextListener
 from soscope.report.words import Heading, marked, table_text
@@ -165,7 +166,7 @@ class TreeListener(TextListener):
 
     def _row(self, time_ns: int, tid: int, took: int | None, level: int) -> str:
         """Return the text before a function or before its closing brace."""
-        spent = _UNKNOWN if took is None else time_text(took)
+        spent = _UNKNOWN if took is None else time_text(took, COLUMN)
         return f"{self._start(time_ns, tid)}{spent}{_BAR}{' ' * (self._indent * level)}"
 
     def _place(self, entry: Entry) -> str:

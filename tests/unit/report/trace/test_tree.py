@@ -34,7 +34,6 @@ from soscope.model.image import (
 from soscope.prototypes import load
 from soscope.report.output import Output
 from soscope.report.trace.display import Display
-from soscope.report.trace.stretchtext import time_text
 from soscope.report.trace.tree import TreeListener
 from soscope.select.filter import compile_selection
 from tests.support.processes.leftovers import at_end
@@ -207,16 +206,3 @@ def test_options_of_the_display(tmp_path: Path) -> None:
     lines = screen.show(outer, inner, left(inner, 7), left(outer, took=9000))
     assert lines[1] == "  0.000002   0.300 us |     getpid() = 7"
     assert lines[2] == "  0.000007   9.000 us | }    = <void> /* qsort */"
-
-
-@pytest.mark.parametrize(
-    ("ns", "text"),
-    [
-        (0, "  0.000 us"),
-        (999_999, "999.999 us"),
-        (1_000_000, "  1.000 ms"),
-        (61 * 10**9, " 61.000 s "),
-    ],
-)
-def test_times_have_ten_columns(ns: int, text: str) -> None:
-    assert time_text(ns) == text
