@@ -227,7 +227,9 @@ def test_the_command() -> None:
         assert process.stdout is not None
         process.stdout.readline()
         where = f"mem/holders.py:{LINES['items']}"
-        done = soscope("mem", "refs", "-p", str(pid), "--json", "--samples", "7", f"{where}:list")
+        done = soscope(
+            "mem", "refs", "-p", str(pid), "--json", "--sample-size", "7", f"{where}:list"
+        )
         assert (done.returncode, done.stderr) == (0, "")
         document = json.loads(done.stdout)
         assert not wrong_members(document, REFS)

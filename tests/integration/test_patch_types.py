@@ -100,7 +100,7 @@ WRONG = [
 
 @pytest.mark.every(7)
 @pytest.mark.parametrize("library", ["mine.so", "split.so"])
-@pytest.mark.parametrize("asked", [(), ("--check",)])
+@pytest.mark.parametrize("asked", [(), ("--check-types",)])
 @pytest.mark.parametrize(("symbol", "function", "text"), WRONG)
 def test_run_refuses_what_cannot_fit(
     symbol: str, function: str, text: str, asked: tuple[str, ...], library: str, folder: Path
@@ -112,7 +112,7 @@ def test_run_refuses_what_cannot_fit(
     assert not (folder / "started").exists()
 
 
-@pytest.mark.parametrize("asked", [(), ("--check",)])
+@pytest.mark.parametrize("asked", [(), ("--check-types",)])
 def test_run_takes_what_fits(asked: tuple[str, ...], folder: Path) -> None:
     words = [*asked, "-q", "--replace", f"strlen={folder / 'mine.so'}:length"]
     done = soscope("patch", *words, "--", "sort", "--version")
@@ -146,7 +146,7 @@ def test_run_refuses_what_is_not_known_if_asked(
     symbol: str, where: str, text: str, folder: Path
 ) -> None:
     words = ["--replace", f"{symbol}={folder}/{where}"]
-    done = soscope("patch", "--check", *words, "--", "touch", folder / "started")
+    done = soscope("patch", "--check-types", *words, "--", "touch", folder / "started")
     assert refused(done, 125) == text
     assert not (folder / "started").exists()
     done = soscope("patch", "-q", *words, "--", "true")
@@ -165,9 +165,9 @@ def test_without_pyelftools(folder: Path, tmp_path: Path) -> None:
         "touch",
         str(folder / "started"),
     ]
-    done = soscope("patch", "--check", *words, env=env)
+    done = soscope("patch", "--check-types", *words, env=env)
     assert done.returncode == 125
-    assert "--check: pyelftools is not installed" in done.stderr
+    assert "--check-types: pyelftools is not installed" in done.stderr
     assert "pip install 'soscope[lines]'" in done.stderr
     assert not (folder / "started").exists()
     # and nobody misses it who does not ask
@@ -181,7 +181,7 @@ def test_what_returns_twice_is_refused(symbol: str, folder: Path) -> None:
     assert refused(done, 125).startswith(f"{symbol} returns several times from one call")
 
 
-@pytest.mark.parametrize("asked", [(), ("--check",)])
+@pytest.mark.parametrize("asked", [(), ("--check-types",)])
 def test_run_compares_with_what_the_program_will_load(asked: tuple[str, ...], folder: Path) -> None:
     words = [*asked, "--replace", f"work={folder / 'mine.so'}:flat"]
     text = refused(soscope("patch", *words, "--", folder / "described" / "program"), 125)
@@ -199,7 +199,7 @@ FLAT = "flat takes (int, struct point), work takes (int, struct point *): "
 
 
 @pytest.mark.covering(1)
-@pytest.mark.parametrize("asked", [(), ("--check",)])
+@pytest.mark.parametrize("asked", [(), ("--check-types",)])
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
@@ -228,7 +228,7 @@ def test_patch_refuses_and_changes_nothing(
         assert attached.finish(process) == (0, "4 1\n", "")
 
 
-@pytest.mark.parametrize("asked", [(), ("--check",)])
+@pytest.mark.parametrize("asked", [(), ("--check-types",)])
 def test_patch_takes_what_fits(asked: tuple[str, ...], folder: Path) -> None:
     with attached.running([folder / "described" / "program"]) as process:
         words = ["-p", str(process.pid), *asked]
@@ -243,7 +243,7 @@ def test_patch_takes_what_fits(asked: tuple[str, ...], folder: Path) -> None:
 def test_patch_without_debug_information(folder: Path) -> None:
     with attached.running([folder / "plain" / "program"]) as process:
         words = ["-p", str(process.pid), "--replace", f"work={folder / 'mine.so'}:good"]
-        text = refused(soscope("patch", "--check", *words), 2)
+        text = refused(soscope("patch", "--check-types", *words), 2)
         assert text == "the types of 'work' are not known: libwork.so has no debug information"
         assert soscope("patch", *words).returncode == 0
         assert attached.finish(process) == (0, "42 1\n", "")
@@ -251,15 +251,15 @@ def test_patch_without_debug_information(folder: Path) -> None:
 
 def test_patch_of_nobody(folder: Path) -> None:
     words = ["-p", str(1 << 30), "--replace", f"work={folder / 'mine.so'}:good"]
-    for asked in ((), ("--check",)):
+    for asked in ((), ("--check-types",)):
         done = soscope("patch", *asked, *words)
         assert (done.returncode, done.stderr) == (4, "soscope: error: no process 1073741824\n")
 
 
 def test_check_goes_with_replace() -> None:
-    done = soscope("patch", "-p", str(os.getpid()), "--undo", "--check")
+    done = soscope("patch", "-p", str(os.getpid()), "--undo", "--check-types")
     assert done.returncode == 2
-    assert "--check is for --replace" in done.stderr
+    assert "--check-types is for --replace" in done.stderr
 
 
 def test_a_function_of_the_programs_own_has_its_own_types(folder: Path) -> None:
@@ -268,10 +268,10 @@ def test_a_function_of_the_programs_own_has_its_own_types(folder: Path) -> None:
     program = folder / "plain" / "program"
     done = soscope("patch", "--replace", spec, "--", program)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ready\n4 1\n", "")
-    text = refused(soscope("patch", "--check", "--replace", spec, "--", program), 125)
+    text = refused(soscope("patch", "--check-types", "--replace", spec, "--", program), 125)
     assert text == "the types of 'getline' are not known: libwork.so has no debug information"
     with attached.running([program]) as process:
         words = ["-p", str(process.pid), "--replace", spec]
-        assert refused(soscope("patch", "--check", *words), 2) == text
+        assert refused(soscope("patch", "--check-types", *words), 2) == text
         assert soscope("patch", *words).returncode == 0
         assert attached.finish(process) == (0, "4 1\n", "")

@@ -79,7 +79,7 @@ def test_nothing_is_recorded_behind_the_stop(tmp_path: Path) -> None:
 @pytest.mark.parametrize("limit", ["90000", "100k", "150001"])
 def test_a_call_that_the_limit_cut_may_have_returned(limit: str, tmp_path: Path) -> None:
     file = tmp_path / "file.sosr"
-    words = [*SOSCOPE, "--record", str(file), "--limit", limit, "-e", "f0,fstr", "--"]
+    words = [*SOSCOPE, "--record", str(file), "--max-size", limit, "-e", "f0,fstr", "--"]
     done = run([*words, str(build.program("many_calls")), "30000"])
     assert done.returncode == 0, done.stderr
     shown = run([*REPORT, "--json", str(file)])

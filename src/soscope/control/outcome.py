@@ -243,13 +243,13 @@ def share_text(part: float) -> str:
 
 # Why a session stopped recording before its programs ended. "" means that it did not.
 STOPPED_DURATION = "duration"  # --duration
-STOPPED_LIMIT = "limit"  # --limit
+STOPPED_LIMIT = "limit"  # --max-size
 STOPPED_FULL = "full"  # --when-full=stop
 
 # The option is printed, because the user asked for the stop.
 _ENDED = {
     STOPPED_DURATION: "ended by --duration",
-    STOPPED_LIMIT: "ended by --limit",
+    STOPPED_LIMIT: "ended by --max-size",
     STOPPED_FULL: "ended by --when-full",
 }
 

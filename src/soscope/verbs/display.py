@@ -118,6 +118,20 @@ def _parse_top(word: str) -> int:
     return count
 
 
+def top_option(*aliases: str) -> Option:
+    """Return --top. `aliases` are spellings of which no help tells."""
+    return Option(
+        "--top",
+        dest="top",
+        kind=VALUE,
+        metavar="N",
+        convert=_parse_top,
+        group=_GROUP,
+        help="the first N rows, and one for the rest",
+        aliases=aliases,
+    )
+
+
 SUMMARY = [
     Option(
         "--sort",
@@ -148,15 +162,7 @@ SUMMARY = [
         group=_GROUP,
         help="these columns in this order: -U calls,p99,name",
     ),
-    Option(
-        "--top",
-        dest="top",
-        kind=VALUE,
-        metavar="N",
-        convert=_parse_top,
-        group=_GROUP,
-        help="the first N rows, and one for the rest",
-    ),
+    top_option(),
     Option(
         "--inclusive",
         dest="inclusive",
@@ -897,7 +903,7 @@ _RIVALS = {
     "both": "-C",
     "count_only": "--count-only",
     "duration": "--duration",
-    "limit": "--limit",
+    "max_size": "--max-size",
     "when_full": "--when-full",
 }
 

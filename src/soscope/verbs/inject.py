@@ -57,7 +57,7 @@ _WITHOUT = {  # options that a sweep does not use: dest -> option
     "colour": "--color",
     "record": "--record",
     "buffer": "--buffer",
-    "limit": "--limit",
+    "max_size": "--max-size",
     "when_full": "--when-full",
 }
 _ALONE = {"callers": "--from", "test": "--test", "jobs": "-j", "timeout": "--timeout"}
@@ -255,7 +255,7 @@ _SHOWING = "how to show them"
 _SHARED = {
     "debug", "time", "relative", "durations", "string_limit", "elements", "no_demangle", "indent",
     "column", "places", "colour", "quiet", "verbose", "output",
-    "prototypes", "record", "buffer", "limit", "when_full",
+    "prototypes", "record", "buffer", "max_size", "when_full",
 }  # fmt: skip
 _PID = pids_option(group=_GROUP, about="a process that runs already; several: -p A -p B, -p A,B")
 
@@ -348,7 +348,7 @@ def parse(arguments: list[str]) -> InjectOptions | SweepOptions:
             prototypes=values.prototypes,
             duration_ns=values.duration,
             buffer=values.buffer,
-            limit=values.limit,
+            limit=values.max_size,
             when_full=values.when_full or ("drop" if pids else "block"),
             record=values.record,
             pids=pids,

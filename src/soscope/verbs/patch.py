@@ -45,8 +45,9 @@ FROM = Option(
     help="calls by this image alone: soname, file name, glob, /regex/, path or MAIN (repeatable)",
 )
 CHECK = Option(
-    "--check",
+    "--check-types",
     dest="check",
+    aliases=("--check",),
     group=_GROUP,
     help="refuse a FUNCTION whose types are not known to be those of SYMBOL",
 )
@@ -60,12 +61,12 @@ before the first call. If code takes SYMBOL's address, its slot is left unchange
 soscope reads the types of FUNCTION from LIB's debug information (cc -g). It reads the types of
 SYMBOL from its own declarations, or from the debug information of the library that defines SYMBOL.
 If both are known and cannot fit (the number of arguments, the size of one, int for double), nothing
-is started or changed. If they are not known, FUNCTION is accepted, unless --check is given.
+is started or changed. If they are not known, FUNCTION is accepted, unless --check-types is given.
 """
 
 
 USAGE = """\
-soscope patch -p PID --replace SYMBOL=LIB:FUNCTION... [--from IMAGE]... [--check]
+soscope patch -p PID --replace SYMBOL=LIB:FUNCTION... [--from IMAGE]... [--check-types]
        soscope patch -p PID --undo [SYMBOL...]
        soscope patch --replace SYMBOL=LIB:FUNCTION... [options] [--] COMMAND [ARGUMENT...]"""
 
@@ -77,7 +78,7 @@ Have calls of a running process, or of a command, reach functions of one's own.
   -p
   --replace
   --from
-  --check
+  --check-types
   --undo
   -f
   --json
@@ -203,7 +204,7 @@ def parse(arguments: list[str]) -> PatchOptions:
     if values.undo and (values.replace or values.from_):
         raise UsageError("--undo and --replace are two things to do", hint=hint)
     if values.undo and values.check:
-        raise UsageError("--check is for --replace", hint=hint)
+        raise UsageError("--check-types is for --replace", hint=hint)
     if values.undo:
         the_pid(values, USAGE)
     elif not values.replace:

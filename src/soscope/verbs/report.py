@@ -21,6 +21,7 @@ from soscope.verbs.display import (
     given,
     is_graph,
     table_from,
+    top_option,
 )
 from soscope.verbs.main import Invocation, note
 from soscope.verbs.options import (
@@ -172,7 +173,8 @@ OPTIONS = [
     *DISPLAY,
     PATHS,
     *VIEWS,
-    *SUMMARY,
+    # Not in `trace`, of which --limit was the size of a recording.
+    *[top_option("--limit") if option.dest == "top" else option for option in SUMMARY],
     IMAGE,
     *BIASES,
     output_option("FILE", "write to FILE"),

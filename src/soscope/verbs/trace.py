@@ -390,13 +390,14 @@ OPTIONS = [
         help=f"memory between command and soscope ({size_text(session.DEFAULT_BUFFER)})",
     ),
     Option(
-        "--limit",
-        dest="limit",
+        "--max-size",
+        dest="max_size",
         kind=VALUE,
         metavar="SIZE",
         convert=parse_size,
         group=_WHERE,
         help="stop recording after SIZE bytes; the command goes on",
+        aliases=("--limit",),
     ),
     Option(
         "--when-full",
@@ -472,7 +473,7 @@ def parse(arguments: list[str]) -> TraceOptions:
             prototypes=values.prototypes,
             duration_ns=values.duration,
             buffer=values.buffer,
-            limit=values.limit,
+            limit=values.max_size,
             when_full=values.when_full or _when_full(pids, flight),
             record=values.record,
             pids=pids,
@@ -658,8 +659,11 @@ def _check_separate(output: str | None, *, tables: bool) -> None:
 def check_sizes(values: Values) -> None:
     """Refuse sizes that cannot work."""
     buffer, string_limit = values.buffer, values.string_limit
-    if values.limit is not None and values.record is None:
-        raise UsageError("--limit is about the size of a recording", hint="add --record FILE")
+    if values.max_size is not None and values.record is None:
+        raise UsageError(
+            "--max-size is about the size of a recording",
+            hint="add --record FILE; --top N limits the rows of a table",
+        )
     least, most = session.LEAST_BUFFER, session.MOST_BUFFER
     if not least <= buffer <= most:
         raise UsageError(

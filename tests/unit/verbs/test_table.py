@@ -15,7 +15,7 @@ from soscope.verbs import trace
 from soscope.verbs.help import long_help
 from soscope.verbs.main import VERBS, module_name
 from soscope.verbs.mem import leaks
-from soscope.verbs.options import Values, command_at, scan, split
+from soscope.verbs.options import Option, Values, command_at, scan, split
 
 WORDS = st.sampled_from(
     "-e -emalloc -malloc -c -cf -fe -T -tt -tTo -o out -o- - -- --json --json=x --from all "
@@ -118,3 +118,43 @@ def test_a_former_spelling_is_taken_and_no_help_tells_of_it() -> None:
     assert "--top" not in long_help(leaks.VERB)
     with pytest.raises(UsageError, match="there is no --fo"):
         leaks.parse(["--fo", "5s", "r"])
+
+
+def _options(verb: str) -> list[Option]:
+    options: list[Option] = import_module(f"soscope.verbs.{module_name(verb)}").VERB.options
+    return options
+
+
+@pytest.mark.parametrize(
+    ("verb", "spelling", "former", "dest"),
+    [
+        ("trace", "--max-size", "--limit", "max_size"),
+        ("inject", "--max-size", "--limit", "max_size"),
+        ("report", "--top", "--limit", "top"),
+        ("mem refs", "--sample-size", "--samples", "samples"),
+        ("patch", "--check-types", "--check", "check"),
+        ("prof run", "--to", "--image", "images"),
+        ("prof attach", "--to", "--image", "images"),
+    ],
+)
+def test_what_had_the_spelling_of_another_option_has_it_still(
+    verb: str, spelling: str, former: str, dest: str
+) -> None:
+    options = _options(verb)
+    [option] = [one for one in options if former in one.spellings]
+    assert (option.dest, spelling in option.flags) == (dest, True)
+    values = ["7"] * option.takes_word
+    now, before = scan(options, [spelling, *values]), scan(options, [former, *values])
+    assert now is not None
+    assert before is not None
+    assert getattr(now[0], dest) == getattr(before[0], dest)
+    assert f"{former} " not in long_help(import_module(f"soscope.verbs.{module_name(verb)}").VERB)
+
+
+def test_a_documented_spelling_has_a_value_in_all_verbs_or_in_none() -> None:
+    with_value: dict[str, bool] = {}
+    for verb in VERBS:
+        for option in _options(verb):
+            for flag in option.flags:
+                if len(flag) > 2:
+                    assert with_value.setdefault(flag, option.takes_word) == option.takes_word, flag

@@ -25,7 +25,7 @@ def test_one_leading_double_dash_is_stripped() -> None:
 def test_all_options_arrive() -> None:
     options = trace.parse(
         "-e a -ebc --from all --from X -l libz* --to libm* -c -f -o out -tt -T -s 100 "
-        "--duration 250ms --buffer 1m --limit 1g --when-full drop --json -v --record r.sosr "
+        "--duration 250ms --buffer 1m --max-size 1g --when-full drop --json -v --record r.sosr "
         "--debug -- prog".split()
     )
     settings, display = options.settings, options.display
@@ -101,7 +101,7 @@ def test_repeated_t_means_more_of_the_time(letters: str) -> None:
         ("--duration soon ls", "soon"),
         ("-s 100000 ls", "-s"),
         ("-s x ls", "number"),
-        ("--limit 1m ls", "--limit"),
+        ("--max-size 1m ls", "--max-size"),
     ],
 )
 def test_wrong_words_are_usage_errors(words: str, reason: str) -> None:

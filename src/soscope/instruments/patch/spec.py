@@ -196,7 +196,7 @@ def _need_reader() -> None:
     try:
         import elftools  # noqa: F401  read further down; here is the place to refuse
     except ImportError as error:
-        raise UsageError("--check: pyelftools is not installed", hint=_EXTRA) from error
+        raise UsageError("--check-types: pyelftools is not installed", hint=_EXTRA) from error
 
 
 # Parsing of replacements, SYMBOL=LIB.so:FUNCTION, and of the images whose calls they take.

@@ -95,7 +95,7 @@ _REFUSALS = {
 
 _STOPPED = {
     STOPPED_DURATION: "recording ended: --duration is over",
-    STOPPED_LIMIT: "recording ended: --limit is reached",
+    STOPPED_LIMIT: "recording ended: --max-size is reached",
     STOPPED_FULL: "recording ended: the buffer was full (--when-full=stop)",
     STOPPED_CUT: "the recording is cut: it ends before the program did",
 }

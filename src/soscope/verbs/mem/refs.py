@@ -33,7 +33,7 @@ usage: {USAGE}
 Show who holds the objects that a running process has made at one line.
 
   -p
-  --samples
+  --sample-size
   --json
 
   soscope mem attach -p 4711
@@ -60,13 +60,14 @@ OPTIONS = [
     DEBUG,
     pid_option(about="it stands still for some milliseconds, its interpreter longer"),
     Option(
-        "--samples",
+        "--sample-size",
         dest="samples",
         kind=ONCE,
         metavar="N",
         convert=parse_count,
         group="what to look at",
         help=f"how many of the objects ({_SAMPLES}), chosen evenly by address",
+        aliases=("--samples",),
     ),
     ROWS_LIMIT,
     JSON,
@@ -105,7 +106,7 @@ class MemRefsOptions:
         self.type: str | None = match["type"]
         self.samples: int = _SAMPLES if values.samples is None else values.samples
         if not self.samples:
-            raise UsageError("--samples 0: at least one object has to be looked at")
+            raise UsageError("--sample-size 0: at least one object has to be looked at")
         self.limit: int | None = values.rows
         self.json: Form = values.json
         self.debug: bool = values.debug

@@ -122,13 +122,14 @@ def parse_hz(text: str) -> int:
 
 IMAGES = Option(
     "-l",
-    "--image",
+    "--to",
     dest="images",
     kind=LIST,
     metavar="IMAGE",
     group=_WHAT,
     help="these images alone, a pattern as in soscope trace -l: with --boundary calls into them, "
     "with --mode calls inside",
+    aliases=("--image",),
 )
 FOLLOW = follow_option(_WHAT)
 MODE = Option(

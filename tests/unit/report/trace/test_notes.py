@@ -172,7 +172,7 @@ def test_what_is_missing_is_said_with_its_reason() -> None:
 
 @pytest.mark.parametrize(
     ("stopped", "word"),
-    [("duration", "--duration"), ("limit", "--limit"), ("full", "--when-full"), ("cut", "cut")],
+    [("duration", "--duration"), ("limit", "--max-size"), ("full", "--when-full"), ("cut", "cut")],
 )
 def test_a_recording_that_ended_early_says_who_wanted_that(stopped: str, word: str) -> None:
     lines = notes(outcome(stopped=stopped), Display())
