@@ -180,7 +180,7 @@ def test_what_cannot_be_asked() -> None:
     for words, why in (
         ([], "no command to run"),
         (["libz.so.1"], "no command to run"),
-        (["-p", "1", "--", "true"], "-p PID and a command are two things to watch"),
+        (["-p", "1", "--", "true"], "-p PID cannot be combined with a command"),
     ):
         done = run([*CALLED, *words])
         assert done.returncode == 2, done.stderr

@@ -460,7 +460,7 @@ def test_cat_reads_less() -> None:
     ("rule", "says"),
     [
         ("malloc", "begins neither with inject= nor with fault="),
-        ("inject=malloc", "it says nothing to do"),
+        ("inject=malloc", "it has no effect"),
         ("inject=malloc:error=ENOMM", "'ENOMM' is no errno"),
         ("inject=malloc:error=ENOMEM:when=0", "when=0: calls are counted from 1 on"),
         ("inject=malloc:error=ENOMEM:retval=0", "error= and retval= are two results"),

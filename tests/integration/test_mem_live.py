@@ -34,7 +34,7 @@ def was_counting(pid: int) -> bool:
     """Have a process count no more; return whether it did."""
     done = soscope("detach", "-p", str(pid))
     assert done.returncode == 0
-    return "counts its objects no more" in done.stdout
+    return "no longer counts its objects" in done.stdout
 
 
 def watch_tables(terminal: int, live: subprocess.Popen[str], wanted: str) -> None:
@@ -169,7 +169,7 @@ def test_a_process_that_ends_meanwhile() -> None:
     ("words", "status", "said"),
     [
         (["-p", "1", "--json"], 2, "--json is for --duration"),
-        (["-p", "1", "--duration", "1s", "--every", "1s"], 2, "--duration prints once"),
+        (["-p", "1", "--duration", "1s", "--every", "1s"], 2, "--duration prints only once"),
         (["--duration", "1s"], 2, "-p"),
         (["-p", "1", "--blocks", "--gc"], 2, "about objects"),
         (["-p", "999999999", "--duration", "1s"], 4, "no process"),

@@ -142,7 +142,7 @@ def _at_entry(stub: RemoteStub, path: Path) -> RemoteSpace:
     ("address", "status", "why"),
     [
         ("unix:/nowhere/stub", 125, "there is no such socket"),
-        ("localhost:1", 125, "nobody waits there"),
+        ("localhost:1", 125, "no program listens there"),
         ("192.0.2.1:2345", 2, "is not on this machine"),
         ("example.org:2345", 2, "is no address of this machine"),
         ("localhost", 2, "is no address of a stub"),

@@ -265,7 +265,7 @@ def test_what_cannot_be_chosen_is_said_before_the_command_runs(
 
 
 def test_a_table_of_chosen_calls_says_what_its_times_are(recording: Path) -> None:
-    said = "times are those of whole calls"
+    said = "times are the times of whole calls"
     assert said in run([*REPORT[:-1], "-c", "-Z", os.fspath(recording)]).stderr
     assert said not in run([*REPORT[:-1], "-c", "-e", "str*", os.fspath(recording)]).stderr
 

@@ -180,7 +180,7 @@ def test_the_text_says_the_worst_first_and_how_to_repeat_it() -> None:
         (["--sweep", "a b", "--", "true"], 125, "'a b' is no name of a function"),
         (["--sweep", "malloc:when=3", "--", "true"], 125, "is not names of functions"),
         (["--sweep", "malloc"], 125, "no command to run"),
-        (["--sweep", "malloc", "-e", "fault=free", "--", "true"], 125, "-e does not go together"),
+        (["--sweep", "malloc", "-e", "fault=free", "--", "true"], 125, "-e cannot be combined"),
         (["--sweep", "malloc", "--record", "x", "--", "true"], 125, "--record does not go"),
         (["--sweep", "malloc", "-j", "0", "--", "true"], 125, "no possible number of runs"),
         (["-e", "fault=malloc", "-j", "2", "--", "true"], 125, "-j is for a sweep"),

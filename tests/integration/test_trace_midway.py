@@ -196,7 +196,7 @@ def test_threads(shape: tuple[str, Path, bool], tmp_path: Path) -> None:
         done = soscope(*_words(log, stub, path))
         _, err = stub.process.communicate(timeout=limit())
     assert done.returncode == 125
-    assert "runs already, with several threads, which it does not hold together" in done.stderr
+    assert "runs already, with several threads, and the stub cannot stop them" in done.stderr
     assert (_from_there_on(err)["again"], stub.process.returncode) == (4, 5)
     with handed_on(arch, path, "later") as stub:
         done = soscope(*_words(log, stub, path))

@@ -255,7 +255,7 @@ def test_a_program_that_runs_already(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["-p", "1"], "-p PID and --remote are two things to trace"),
+        (["-p", "1"], "-p PID cannot be combined with --remote"),
         (["-E", "A=1"], "-E is for a command that soscope starts"),
         (["--", "a", "b"], "'b': the program of a stub has its arguments already"),
     ],

@@ -165,7 +165,7 @@ class Blocks:
     ) -> ControlBlock:
         """Make the block for a program that process `pid` executes.
 
-        `pid` is 0 if there is no process yet. `descriptors` are those of `ControlBlock.create`.
+        `pid` is 0 if there is no process yet. `descriptors` come from `ControlBlock.create`.
         Raises NoSharedMemory.
         """
         settings = self._settings

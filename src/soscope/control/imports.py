@@ -57,9 +57,9 @@ def _imported(image: ElfImage) -> Iterable[str]:
 def pointed_functions(path: str) -> list[str]:
     """Return the functions that a file imports, and whose addresses the loader puts into its data.
 
-    A call through such a pointer (a table of functions) goes through no slot. Left out are
-    functions that run-time libraries alone call: those of C++ that find a handler, or stand for
-    a virtual function without a body.
+    A call through such a pointer (a table of functions) goes through no slot. Functions
+    that only run-time libraries call are left out: functions of C++ that find a handler, or
+    stand for a virtual function without a body.
     """
     return _asked(path, _pointed, [])
 

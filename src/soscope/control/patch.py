@@ -90,7 +90,7 @@ def close_unused(pid: int, known: list[str]) -> Closing:
 
 
 def waiting(agent: Resident) -> list[str]:
-    """Return the paths of the libraries that an agent keeps open and needs no more."""
+    """Return the paths of the libraries that an agent keeps open and no longer needs."""
     if not agent.is_known or not agent.fields["patches"]:
         return []
     table = agent.patches()

@@ -67,7 +67,7 @@ def shielded(
     when it returns. `on_long` is called once, if the work takes longer than a second. After five
     minutes the work is ended by an error, however it comes about, and undoes what it has begun.
     Raises what the work raises, if that is a SoscopeError, a Refused or an OSError: class, message,
-    hint, slug and exit status are those of the work's error. Raises SoscopeError for any other
+    hint, slug and exit status are the same as in the child. Raises SoscopeError for any other
     error, and if soscope is to end while the work goes on: the child then ends by itself. If no
     process can be made, the work is done here.
     """

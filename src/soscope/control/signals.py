@@ -160,7 +160,7 @@ def watch(target: int) -> int:
 
 
 def was_woken(child: int) -> bool:
-    """End the process. Return whether it has continued soscope."""
+    """End the child that watches soscope. Return whether it has sent SIGCONT to soscope."""
     if not child:
         return False
     try:
@@ -240,7 +240,7 @@ class Sending:
         self.due = now + GRACE
 
     def is_over(self, now: float) -> bool:
-        """Return whether the signal can reach no more processes. Otherwise set `due` to later."""
+        """Return whether the signal has reached all processes. Otherwise set `due` to later."""
         if now < self.due:
             return False
         if now >= self._end or status.state_of(self._sender) not in "RD":

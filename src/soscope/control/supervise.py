@@ -165,7 +165,7 @@ class Target:
         return True
 
     def verdict(self) -> EngineVerdict | None:
-        """Return whether two engines agree, or None if there is only one."""
+        """Return the comparison of two engines, None if there is only one engine."""
         return None
 
     def remarks(self) -> list[str]:

@@ -257,7 +257,7 @@ def _stop_prepared(visit: Visit, agent: Resident, session: int) -> None:
 
 
 def _let_calls_return(visit: Visit, agent: Resident, taken: Taken, session: int) -> None:
-    """Make open calls return past the agent, so that unwinders need it no more either.
+    """Make open calls return past the agent, so that unwinders do not need it either.
 
     If shadow stacks hold the same return addresses, all addresses stay. The agent's code handles
     them correctly.

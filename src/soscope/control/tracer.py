@@ -273,7 +273,7 @@ class StopServer:
         return True
 
     def close(self) -> None:
-        """Resume all threads that are stopped for the asking process, and serve no more."""
+        """Resume all threads that are stopped for the asking process, and stop serving it."""
         self._is_open = False
         self._leave()
         self._rests.close()
@@ -321,7 +321,9 @@ LEAKS_FOLLOWED = (
     "ASAN_OPTIONS=detect_leaks=0 (LSAN_OPTIONS for -fsanitize=leak) has it followed"
 )
 LEAKS = "its signals are not shown, because its leak check needs ptrace itself"
-TRACES_FOLLOWED = "what it starts it cannot trace, because -f does, and nobody else can trace it"
+TRACES_FOLLOWED = (
+    "it cannot trace what it starts, because -f does, and there can be only one tracer"
+)
 TRACES = "its signals are not shown, because it uses ptrace itself"
 
 

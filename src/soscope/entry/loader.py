@@ -148,7 +148,7 @@ def loader_vector(vector: dict[int, int], memory: RemoteMemory) -> dict[int, int
     """Return the auxiliary vector as if the loader had been started for a program.
 
     The entries about the program are left out, because it is not loaded yet. Raises Refused if
-    the program headers are not those of an ELF file that begins on their page.
+    the program headers do not belong to an ELF file that begins on their page.
     """
     headers = vector.get(maps.AT_PHDR, 0)
     base = headers & -_PAGE

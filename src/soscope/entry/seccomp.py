@@ -18,8 +18,8 @@ from soscope.proc.status import Refused
 # Compute what a seccomp filter returns for a system call, by interpreting its classic BPF.
 #
 # Unknown words of a call stand for any value: both ways of a jump that depends on them are
-# followed, and all possible verdicts are collected. Instructions are those of <linux/bpf_common.h>
-# and <linux/filter.h>, and verdicts those of seccomp(2).
+# followed, and all possible verdicts are collected. Instructions are defined in
+# <linux/bpf_common.h> and <linux/filter.h>, and verdicts in seccomp(2).
 
 ALLOW, LOG, ERRNO = 0x7FFF_0000, 0x7FFC_0000, 0x0005_0000
 _ACTION_MASK, _DATA_MASK = 0xFFFF_0000, 0xFFFF
@@ -189,7 +189,7 @@ _VERBS = {
     0x8000_0000: "kills its process",
     0x0000_0000: "kills its thread",
     0x0003_0000: "sends it SIGSYS",
-    0x7FC0_0000: "asks somebody else",
+    0x7FC0_0000: "asks another process",
     0x7FF0_0000: "asks its tracer",
 }
 

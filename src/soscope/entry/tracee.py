@@ -692,7 +692,7 @@ class Tracee:
     def syscall(self, number: int, *arguments: int) -> int:
         """Make a system call in the thread. Return its result, -errno on failure.
 
-        Afterwards the registers are those of the call, so the caller must keep the thread's own.
+        Afterwards the registers belong to the call, so the caller must keep the thread's own.
         """
         registers = self.registers()
         arch.set_syscall(registers, self.syscall_addr, number, arguments)

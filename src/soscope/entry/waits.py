@@ -91,7 +91,7 @@ def _processor(tid: int) -> int:
 
 
 class SchedulerClock:
-    """Converts times of the scheduler's clock to those of time.monotonic_ns().
+    """Converts times of the scheduler's clock to times of time.monotonic_ns().
 
     Each processor may have its own clock. Learning one moves this thread to that processor for a
     moment, so it should be done while no thread waits.

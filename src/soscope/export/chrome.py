@@ -162,7 +162,7 @@ def _export_calls(calls: CallTimes, events: ChromeEvents) -> list[str]:
 
 
 def _track(tree: StackTree, pid: int, number: int) -> tuple[int, int]:
-    """Return the process and thread for a viewer: a real thread only has its calls."""
+    """Return the process and thread for a viewer. Samples get a thread of their own."""
     if tree.thread is None:
         return pid, _NO_THREAD + number
     is_own = tree.kind != SAMPLES

@@ -105,7 +105,10 @@ def _best(forest: Forest) -> str:
 
 
 class _Stacks:
-    """Weights of stacks; a stack is another stack plus a function, or a frame of `frames`."""
+    """Weights of stacks.
+
+    A stack is stored as the stack below and one more function or frame of `frames`.
+    """
 
     def __init__(self, programs: Programs, cpp: CppNames, frames: ExportStacks | None) -> None:
         self._programs = programs

@@ -50,7 +50,7 @@ class StackTree(Record):
     """Nodes, each behind its parent; `frames` are indices into `Forest.frames`.
 
     `counts` are the calls of a node, or the samples in the node itself. `self_ns` is their time
-    without that of the children, 0 if it is not known. `total_ns` is only known for calls.
+    without the children's, 0 if it is not known. `total_ns` is only known for calls.
     """
 
     thread: ProfThread | None
@@ -96,7 +96,7 @@ class Forest(PlainRecord):
     """All trees, calls before samples, and their frames.
 
     `program` is the command's name, and `pid` its process, 0 if not known. `pairs` is the number
-    of functions whose only stacks are those of caller and callee. `uncounted` is the number of
+    of functions whose stacks only have caller and callee. `uncounted` is the number of
     arcs that are left out, because their number of calls is not known.
     """
 

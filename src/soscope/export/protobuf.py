@@ -58,7 +58,7 @@ def packed(field: int, values: Iterable[int]) -> bytes:
 
 # Strings, mappings, functions and locations by number, as pprof and OTLP describe frames.
 #
-# Numbers begin with 1, except those of strings: string 0 is "". The location of frame N is N + 1.
+# Numbers begin with 1, except for strings: string 0 is "". The location of frame N is N + 1.
 
 
 class ImageMapping(Record):

@@ -337,7 +337,7 @@ def choose(
             why = "the function's address is taken there"
         definition = 0 if why else picture.definition(binding)
         if not why and not definition:
-            why = "nobody defines it"
+            why = "no image defines it"
         if why:
             left.append(Left(image.name, binding.addr, why))
         else:

@@ -162,7 +162,7 @@ class Verdict:
 
 # Advice on memory that allocators keep: the settings that fit the findings.
 
-LOOK_LONGER = "--duration 60s looks again and says what grows"
+LOOK_LONGER = "--duration 60s looks again and shows what grows"
 POOLS = "Python's pools (pymalloc)"
 
 _DEFAULT = 128 << 10  # default of malloc's thresholds, which grow automatically
@@ -654,11 +654,11 @@ def _grown(looks: list[Look]) -> Verdict | None:
             return Verdict(UNKNOWN, why, for_unread(last, is_once=False))
         why = f"Memory that no allocator here has mapped has {grown}."
         steps = [
-            f"soscope mem live -p {last.pid} --blocks says where it is mapped",
+            f"soscope mem live -p {last.pid} --blocks shows where it is mapped",
             f"soscope trace -p {last.pid} -e 'mmap*,munmap' shows the calls",
         ]
         if last.is_static:
-            steps = [f"strace -k -p {last.pid} -e trace=mmap,munmap says who maps it"]
+            steps = [f"strace -k -p {last.pid} -e trace=mmap,munmap shows who maps it"]
         return Verdict(LEAK, why, steps)
     if free > noise:
         why = (
@@ -684,10 +684,10 @@ def _steps_leak(looks: list[Look]) -> list[str]:
     first, last = looks[0].resident(OBJECTS), looks[-1].resident(OBJECTS)
     blocks = looks[-1].resident(BLOCKS) - looks[0].resident(BLOCKS)
     if last - first > blocks:
-        return ["soscope mem snapshot says which lines make the objects that stay"]
+        return ["soscope mem snapshot shows which lines make the objects that stay"]
     if looks[-1].is_static:
-        return ["linked with a shared C library, soscope mem leaks says what is not freed"]
-    return ["soscope mem leaks says which calls of malloc are not freed"]
+        return ["linked with a shared C library, soscope mem leaks shows what is not freed"]
+    return ["soscope mem leaks shows which calls of malloc are not freed"]
 
 
 def _retention(look: Look, free: int) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find the library that provides a symbol of a file, or the reason why none does.
 
-The files are those of `search`, in the loader's order. Each file's symbols are looked up as the
+The files are found by `search`, in the loader's order. Each file's symbols are looked up as the
 loader does (`binfmt/elf/symboltable.py`). If a library is examined by itself, it counts as the
 first of its scope. A program that loads it may have a definition that precedes all of these.
 """

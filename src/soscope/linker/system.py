@@ -315,8 +315,8 @@ Found = Library | RefusedFile | None
 class System:
     """What a loader finds by itself: in the cache, in LD_LIBRARY_PATH, in default folders.
 
-    `loader` is its path as the target sees it, "" for the usual loader. `library_folders` are
-    those of LD_LIBRARY_PATH, as paths of this system. `default` are its default folders, `lib`
+    `loader` is its path as the target sees it, "" for the usual loader. `library_folders` are the
+    folders of LD_LIBRARY_PATH, as paths of this system. `default` are its default folders, `lib`
     and `platform` its values of $LIB and $PLATFORM.
     """
 

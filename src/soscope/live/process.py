@@ -108,7 +108,7 @@ class Process:
     def images(self) -> list[LoadedImage]:
         """Its images in link-map order, then images in no link map. Raises NoSuchProcess.
 
-        The order is that of `struct r_debug` (<link.h>), one namespace after the other.
+        The order is the order of `struct r_debug` (<link.h>), one namespace after the other.
 
         >>> with soscope.Process(pid) as process:
         ...     first = process.images[0]
@@ -164,7 +164,7 @@ class Process:
     ) -> Answer:
         """Answer with the address of `name` that dlsym would return in the process.
 
-        With `version`, the look-up is that of dlvsym. With `image` (soname, file name or path),
+        With `version`, it looks up as dlvsym does. With `image` (soname, file name or path),
         it is for a handle of that image. `thread` is the thread whose variable is meant,
         `namespace` the number of a namespace that dlmopen made (dlsym(3), dlmopen(3)). A name
         that is not found gets an answer, too. Raises NoSuchProcess.

@@ -142,7 +142,7 @@ _MOST_OF_STACK = layout.ARG_STACK_END - layout.ARG_STACK  # words
 class CapturePrograms:
     """The programs of one function, as ops without OP_END.
 
-    `flags` are those of struct sosc_function if exits are traced, `entry_flags` if they are not.
+    `flags` are the flags of struct sosc_function if exits are traced, `entry_flags` if not.
     """
 
     __slots__ = ("at_entry", "at_exit", "entry_flags", "exit_words", "flags")

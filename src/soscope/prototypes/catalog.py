@@ -246,17 +246,17 @@ PackedDetails = tuple[
     dict[str, tuple[str, tuple[str, ...]]],
 ]
 
-# The kind of arguments behind the named ones: none, those that a format describes, "...", or
-# "words N".
+# Kinds of arguments that follow the named ones: none, arguments that a format describes, "...",
+# or "words N".
 TAIL_NONE = ""
 TAIL_OPEN = "..."
 TAIL_PRINTF = "printf"
 TAIL_SCANF = "scanf"
 TAIL_WORDS = "words "
-TAIL_LISTED = "va_list "  # with a language: those of a format, in the last argument
+TAIL_LISTED = "va_list "  # with a language: the arguments of a format, in a va_list
 
 # The part of a declaration that is a guess.
-GUESSED_RESULT = "result"  # its result, as a class may be returned by a hidden pointer
+GUESSED_RESULT = "result"  # the result: a class may be returned by a hidden pointer
 GUESSED_ALL = "all"  # also whether it has a `this`
 
 MORE = "..."  # in place of a field's name: further fields are not printed

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-# Sizes are those of Linux on x86-64. This module is only used to compile declarations.
+# Sizes are for Linux on x86-64. This module is only used to compile declarations.
 
 VOID = "void"
 INT = "int"

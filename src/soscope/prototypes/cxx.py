@@ -134,8 +134,8 @@ class CxxType(Record):
     """A type: `kind` is a constant of this module.
 
     `code` is the letter of a built-in type. `target` is the type that is pointed or referred to.
-    `parts` are the mangled components of a name. `arguments` are those of a template, or the
-    types of a pack.
+    `parts` are the mangled components of a name. `arguments` are the arguments of a template, or
+    the types of a pack.
     """
 
     kind: int

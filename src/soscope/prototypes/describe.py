@@ -330,11 +330,11 @@ _GUESSES = (catalog.GUESSED_RESULT, catalog.GUESSED_ALL)
 class DescribedArgument:
     """An argument, or a result, with everything that decides how it is captured.
 
-    `length` has the tokens of BYTES, `most` those of LIMIT. `size` is the size of one element at
-    the pointer's target. `writes` is the condition under which the call has written there, None
-    if it never writes. If `is_in_out` is true, the old data there is printed, too. If
-    `is_text_at` is true, the pointer leads to the address and length of a text. `counted_by` is
-    the number of the argument that has the number of elements, None if there is none.
+    `length` has the tokens of BYTES, `most` has the tokens of LIMIT. `size` is the size of one
+    element at the pointer's target. `writes` is the condition under which the call has written
+    there, None if it never writes. If `is_in_out` is true, the old data there is printed, too. If
+    `is_text_at` is true, the pointer leads to the address and length of a text. `counted_by` is the
+    number of the argument that has the number of elements, None if there is none.
     """
 
     __slots__ = (
@@ -657,7 +657,7 @@ class Description:
         """Return one condition of row.Writes: `success`, or a number compared with 0."""
         if words == ["success"]:
             if "FAILS" not in self.function.words:
-                raise self._fail(f"OUT(success) of '{name}', but nothing says when it FAILS")
+                raise self._fail(f"OUT(success) of '{name}', but the function has no FAILS")
             return catalog.WRITES_SUCCESS, ""
         operator = "".join(words[1:-1])
         if len(words) < 3 or (operator not in _COMPARISONS):

@@ -480,7 +480,10 @@ class ArgumentPlace:
             self.is_plain = False
 
     def alone(self, index: int) -> Shower | None:
-        """Return the function that prints it by integer register `index`, None if it needs more."""
+        """Return the function that prints it from integer register `index`.
+
+        The result is None if another register or argument is needed.
+        """
         if self.place != catalog.PLACE_INT or self.index != index or self.leads or self.decider:
             return None
         return self.show

@@ -89,7 +89,7 @@ def read(
 ) -> dict[str, Added]:
     """Return the functions that a text declares, by name.
 
-    `preamble` has declarations of types that the text may use; it may also use those of the texts
+    `preamble` has declarations of types that the text may use; it may also use types of the texts
     `before`. `known` are soscope's own sets of constants and structures. `flags_of` returns how a
     function is treated. Raises FormatError for a faulty declaration. With `refused`, errors for
     declarations that cannot be captured are added to it instead.

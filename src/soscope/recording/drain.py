@@ -478,7 +478,7 @@ class Drainer:
         still = []
         # Innermost first: a signal handler has made it in the middle of the exit of an outer one.
         for unit, end in sorted(opened, reverse=True) if known == seq else ():
-            # The next unit is read first, as the OPEN one never changes once that exists.
+            # The next unit is read first: once it exists, the OPEN unit before it never changes.
             is_last = end >= UNITS or not chunks.commit(index, end)
             kind = chunks.commit(index, unit) >> 28
             if kind in _WHOLE:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Match the entries and exits of one thread in one window: by arrays, or one after the other.
 
-The rules are those of `pairing`.
+The rules are the same as in `pairing`.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Matching:
 
     `entries` and `exits` are lists of arrays of pairs. `late` are the exits of calls of earlier
     windows. `over` are calls that ended without an exit, each with the event that showed it;
-    `revived` are those of them that returned later. `again` are exits that return once more, each
-    with its call. `orphans` are exits without entry. `open` are the calls that are open at the
+    `revived` are the calls among them that returned later. `again` are exits that return once more,
+    each with its call. `orphans` are exits without entry. `open` are the calls that are open at the
     end, outermost first.
     """
 

@@ -172,7 +172,7 @@ class PairedThread:
 
 
 class Pairing:
-    """All threads of all programs."""
+    """Pairs the entries and exits of all threads of all programs."""
 
     __slots__ = ("_around", "_entries", "_families", "_inherited")
 

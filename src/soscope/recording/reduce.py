@@ -225,7 +225,7 @@ def stats_of(
 
     Times are ns. A return whose time is not known counts as 0 ns. There is no own time for a
     coroutine's return in another thread, and for all but the first return of a call that returns
-    several times. If `durations` is given, each duration is added to those of its program.
+    several times. If `durations` is given, each duration is added to the durations of its program.
     Windows of `size` units are read (all at once if it is None), up to the damage.
     """
     times = Times(recording.clock)

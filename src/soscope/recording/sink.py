@@ -165,7 +165,7 @@ class Sink:
         """Take an event of a process."""
 
     def thread_end(self, time_ns: int, pid: int, tid: int) -> None:
-        """Take the end of a thread, of which no more units follow."""
+        """Take the end of a thread. No further units of the thread follow."""
 
     def stop(self, stop: Stop) -> None:
         """Take the end of the recording."""

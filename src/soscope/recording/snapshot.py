@@ -44,7 +44,10 @@ def copy_of(block: ControlBlock) -> ControlBlock:
         with memoryview(block.mapping) as live:
             copy[: layout.PAGE] = live[: layout.PAGE]
     made = ControlBlock(descriptor, block.plan)
-    made.bounds, made.written = block.bounds, block.written  # with the time limits of the original
+    made.bounds, made.written = (
+        block.bounds,
+        block.written,
+    )  # limits of the original's sums
     return made
 
 

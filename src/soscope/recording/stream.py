@@ -391,7 +391,7 @@ class Stream(Sink):
         self._number = 0
         self._ticks: deque[tuple[int, int]] = deque()  # tsc, monotonic; younger than HOLD
         self._until = 0  # events up to this time are in order
-        self._lately: deque[tuple[int, int]] = deque()  # like `_ticks`, with those of `tick`
+        self._lately: deque[tuple[int, int]] = deque()  # like `_ticks`, for ticks of `tick`
         self._passed = 0  # everything up to this time has arrived
         self._latest = 0  # ns of the latest event that was returned
         self._dead: dict[int, str] = {}  # pid -> how its open calls end

@@ -88,7 +88,7 @@ _EXITS = {layout.UNIT_EXIT, layout.UNIT_WHOLE}
 
 
 class Writer(Sink):
-    """A recording that is being written. `path` and `size` are those of the file.
+    """A recording that is being written. `path` is its file, `size` the file's size in bytes.
 
     `trouble` tells in one line what went wrong with the file, or is None. `warn` is called with
     it once, at the first loss. `lost_entries`, `lost_exits` and `lost_bytes` count what could not

@@ -64,7 +64,7 @@ def text(removed: Removed) -> str:
     if removed.owner is not None:
         ended += f"process {removed.pid}: soscope {removed.owner} has let go of it\n"
     if removed.was_counting:
-        ended += f"process {removed.pid} counts its objects no more\n"
+        ended += f"process {removed.pid} no longer counts its objects\n"
         ended += "".join(f"  {note}\n" for note in removed.notes)
     if not removed.agents and not libraries:
         if ended:
@@ -76,7 +76,7 @@ def text(removed: Removed) -> str:
     lines = ended
     for agent, taken in removed.agents:
         lines += f"process {removed.pid}: {plural(taken.restored, 'word')} restored"
-        lines += f", those of the agent at {agent.base:#x}"
+        lines += f" for the agent at {agent.base:#x}"
         if taken.returns:
             lines += f"; {plural(taken.returns, 'call')} that had not returned let go"
         lines += "\n"

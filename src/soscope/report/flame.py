@@ -75,8 +75,9 @@ class FlameGraph(Record):
 
 # Flame graphs in SVG.
 #
-# The outermost frame is on top. The width of a frame stands for its own weight and that of the
-# frames below it. The picture contains everything it shows: nothing is loaded, and no script runs.
+# The outermost frame is on top. The width of a frame stands for its own weight and the weight of
+# the frames below it. The picture contains everything it shows: nothing is loaded, and no script
+# runs.
 
 LARGEST = 4_900_000  # bytes of a picture, at most
 

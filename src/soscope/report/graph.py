@@ -154,7 +154,10 @@ _MOST_CROSSED = 20_000  # rows that all lines cross; if there are more, lines ar
 
 
 class Spot:
-    """A box, or a gate of lines, with its middle at `x`, `y`. `node` is None for a gate."""
+    """A box, or a gap through which lines pass a row. `x` and `y` are its middle.
+
+    `node` is the box, None for a gap.
+    """
 
     __slots__ = ("above", "below", "node", "row", "width", "x", "y")
 

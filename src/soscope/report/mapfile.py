@@ -35,8 +35,8 @@ def text(
     """Return the chosen tables, or the page of facts and the slots.
 
     `slots` are the slots to show, with their stubs. `without_slot` are stubs without a slot, and
-    `symbols` are those of the symbol table. Without `is_alone` each line of a chosen table begins
-    with the file's path, and with the architecture if the file has several images.
+    `symbols` are the entries of the symbol table. Without `is_alone` each line of a chosen table
+    begins with the file's path, and with the architecture if the file has several images.
     """
     if not tables:
         rows = _aligned(_SLOTS, _slot_rows(image, slots), "")

@@ -33,9 +33,10 @@ class Node(Box):
 
 
 class Edge(Arrow):
-    """The slots of `start` that lead to `end`: how many of each state, and the first names.
+    """The slots of `start` that lead to `end`.
 
-    `by_state` are the first names of each state.
+    `counts` has their number by state, `names` their first symbols, and `by_state` the first
+    symbols of each state.
     """
 
     __slots__ = ("by_state", "counts", "names")

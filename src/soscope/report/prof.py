@@ -55,7 +55,7 @@ def document(profile: Profile, limit: int | None = None, by: str = BY_FUNCTION) 
     """Return the document, schema `soscope/prof-report/1`: largest times first, in nanoseconds.
 
     Each list has its first `limit` rows, or all if it is None. If `by` is not BY_FUNCTION, there
-    are rows of images or threads beside those of functions. Functions outside, of which only
+    are rows of images or threads beside the rows of functions. Functions outside, of which only
     calls are known, are only in the arcs.
     """
     samples = sorted(profile.samples, key=lambda sample: -sample.weight)
@@ -466,7 +466,7 @@ def untold_functions(profile: Profile) -> list[str]:
     if not names:
         return []
     more = f" and {len(names) - _NAMES:,} more" if len(names) > _NAMES else ""
-    return [f"times that are no more than their error: {', '.join(names[:_NAMES])}{more}"]
+    return [f"times that are no larger than their error: {', '.join(names[:_NAMES])}{more}"]
 
 
 def cost_lines(profile: Profile) -> list[str]:

@@ -89,7 +89,7 @@ def _sites(library: Instrumentation) -> str:
         said += f", {library.rooms:,} of them with room for a call"
     if library.inlined:
         share = 100 * library.inlined / library.sites
-        said += f", {library.inlined:,} of them ({share:.0f} %) those of inlined functions"
+        said += f", {library.inlined:,} of them ({share:.0f} %) in inlined functions"
     return said
 
 

@@ -69,7 +69,7 @@ def untold_line(*, few: bool = False) -> str:
     """Return an explanation of the mark. `few` means that not all calls were timed."""
     more = ", and what few timed calls do not tell" if few else ""
     error = f"what the hooks cost{more}"
-    return f"{UNTOLD} marks times that are no more than their error: {error}"
+    return f"{UNTOLD} marks times that are no larger than their error: {error}"
 
 
 def ending(status: int | None, signal_number: int | None) -> str:
@@ -119,7 +119,7 @@ def _left(attached: AttachedOutcome, *, verbose: bool) -> list[str]:
         lines.append(f"its hooks are still there: {attached.failure}; {again}")
     if attached.left:
         words = plural(attached.left, "word")
-        lines.append(f"{words} left as somebody else has made them")
+        lines.append(f"{words} left as another program has changed them")
     if attached.kept:
         words = plural(attached.kept, "slot")
         lines.append(f"{words} of unwinders left: calls may still return through the agent")

@@ -230,8 +230,8 @@ def _minimal(rows: list[list[int]], accept: list[bool]) -> tuple[list[int], byte
 
 # Bracket expressions: `[a-z]`, `[!_]`, `[[:alpha:]]`. Globs and regular expressions share them.
 #
-# A name is a string of bytes. Classes and ranges are those of the C locale (POSIX.1 base
-# definitions 9.3.5). A character outside ASCII stands for each of its bytes.
+# A name is a string of bytes. Classes and ranges are defined by the C locale (POSIX.1
+# base definitions 9.3.5). A character outside ASCII stands for each of its bytes.
 
 
 def _span(first: int, last: int) -> int:

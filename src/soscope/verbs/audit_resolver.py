@@ -65,7 +65,7 @@ VERB = Verb(
     short=SHORT,
     description=DESCRIPTION,
     epilog=EPILOG,
-    argument=("LD.SO", "a dynamic linker; that of this interpreter"),
+    argument=("LD.SO", "a dynamic linker (the one that runs soscope)"),
     most=1,
 )
 

@@ -47,7 +47,7 @@ soscope called --help lists all options.
 DESCRIPTION = """\
 Say which exported functions of libraries are called from other images while COMMAND runs, or in a
 process, and how often; and which never are: whether the function of an advisory is reached.
-IMAGE is the name of a library, or a glob; without one, all libraries are shown that anybody calls.
+IMAGE is the name of a library, or a glob; without one, all libraries are shown that were called.
 Every image is watched, at the price of counting. What is seen are calls through slots: a function
 may still be called inside its own library, and through pointers; a function whose address somebody
 takes, so that such calls are likely, is listed as uncertain and not as never called.
@@ -138,7 +138,7 @@ def parse(arguments: list[str]) -> CalledOptions:
     options = CalledOptions(images, arguments[at + 1 :])
     options.pids = [pid for some in values.pids for pid in some]
     if options.pids and options.command:
-        raise UsageError("-p PID and a command are two things to watch", hint=f"usage: {USAGE}")
+        raise UsageError("-p PID cannot be combined with a command", hint=f"usage: {USAGE}")
     if not options.pids and not options.command:
         hint = f"usage: {USAGE}"
         if images:

@@ -26,7 +26,7 @@ soscope check --help lists all options.
 
 DESCRIPTION = """\
 Compares what a file says of its own linking: stubs, slots, relocations or bind records, and what
-the lazy halves give the resolver. Tools and loaders believe each of them; nobody compares them.
+the lazy halves give the resolver. Tools and loaders rely on each of them without comparing them.
 Remarks say what would make the file harder to attack. Nothing of it is run on this machine's
 processor.
 """

@@ -110,7 +110,7 @@ def run(invocation: Invocation) -> int:
 
 
 def _stop_counting(removed: Removed) -> None:
-    """Have the interpreter count its objects no more, and read again what stays in the process.
+    """Make the interpreter stop counting its objects, and read what stays in the process.
 
     Raises as `soscope.instruments.mem.live.detach`.
     """

@@ -168,7 +168,7 @@ SUMMARY = [
         dest="inclusive",
         kind=FLAG,
         group=_GROUP,
-        help="times with those of nested calls, as ltrace has them",
+        help="times include nested calls, as in ltrace",
     ),
     Option(
         "--histogram",
@@ -874,7 +874,7 @@ FLIGHT = [
         metavar="TIME",
         convert=parse_duration,
         group=_GROUP_TRIGGERS,
-        help="only the calls of the last TIME before the end, or before what is said next",
+        help="only the calls of the last TIME before the end, or before a trigger",
     ),
     Option(
         "--on-crash",
@@ -913,12 +913,12 @@ def flight_from(values: Values) -> FlightSettings | None:
     if values.last is None:
         if values.on_crash or values.on_symbol:
             option = "--on-crash" if values.on_crash else "--on-symbol"
-            raise UsageError(f"{option} says when --last is written", hint="add --last 10s")
+            raise UsageError(f"{option} is a trigger of --last", hint="add --last 10s")
         return None
     for name, flag in _RIVALS.items():
         if getattr(values, name):
             raise UsageError(
-                f"--last and {flag} are two ways to record",
+                f"--last cannot be combined with {flag}",
                 hint="trace --record FILE, then: soscope report --last TIME FILE",
             )
     if values.follow > 1:

@@ -174,7 +174,7 @@ def check_rest(options: list[Option], values: Values) -> None:
         if getattr(values, dest) != getattr(defaults, dest):
             if values.sweep is None:
                 raise UsageError(f"{name} is for a sweep", hint="--sweep SET names its functions")
-            raise UsageError(f"{name} does not go together with --sweep")
+            raise UsageError(f"{name} cannot be combined with --sweep")
 
 
 def sweep_options(values: Values, command: list[str], *, usage: str) -> SweepOptions:
@@ -238,7 +238,7 @@ function's own rule (fault=). That is an error where the status is another one, 
 signal ends it, a hang where it takes too long, and wrong where the status is the same, but not
 the output.
 
-exit status: that of COMMAND, or soscope dies of the signal that killed it; 125 if soscope
+exit status: COMMAND's, or soscope dies of the signal that killed it; 125 if soscope
 itself failed or was misused, 126 if COMMAND cannot be executed, 127 if it was not found. Of a
 sweep: 0, or 1 if there was a crash, a hang or wrong output.
 

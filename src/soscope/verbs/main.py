@@ -204,7 +204,7 @@ def start() -> NoReturn:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run soscope with the given words, or those of the command line. Return the exit status."""
+    """Run soscope with `arguments`, or with the command line. Return the exit status."""
     _Notes.are_hushed = False
     words = sys.argv[1:] if arguments is None else list(arguments)
     debug = bool(os.environ.get("SOSCOPE_DEBUG"))
@@ -331,7 +331,7 @@ def _status_of(verb: str, invocation: Invocation, error: SoscopeError) -> int:
     """Return the exit status for an error of this verb.
 
     A command that soscope wraps may end with any status, so soscope's own is one that commands
-    hardly use. 126 and 127 are those of shells.
+    hardly use. Shells use 126 and 127 in the same way.
     """
     from soscope.errors import LaunchError
 

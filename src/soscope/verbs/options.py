@@ -280,7 +280,7 @@ def settle(values: Values) -> None:
     if not hasattr(values, "form"):
         return
     if values.json and values.form not in (None, JSON_FORM):
-        raise UsageError(f"--json and --format {values.form} are two forms")
+        raise UsageError(f"--json cannot be combined with --format {values.form}")
     if values.form is None:
         values.form = JSON_FORM if values.json else TEXT
     form = Form(values.form if values.form in FORMS else TEXT, getattr(values, "top", None))

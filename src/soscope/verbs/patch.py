@@ -49,7 +49,7 @@ CHECK = Option(
     dest="check",
     aliases=("--check",),
     group=_GROUP,
-    help="refuse a FUNCTION whose types are not known to be those of SYMBOL",
+    help="refuse a FUNCTION unless it is known that its types are SYMBOL's",
 )
 
 ABOUT = """\
@@ -106,7 +106,7 @@ soscope detach undoes it, too.
 exit status with -p: 0 fine, 1 the library cannot be loaded, something could not be undone, or a
 living soscope traces the process, 2 wrong usage, 3 not permitted, 4 no such process.
 
-exit status of a COMMAND: that of COMMAND, or soscope dies of the signal that killed it; 125 if
+exit status with a COMMAND: COMMAND's, or soscope dies of the signal that killed it; 125 if
 soscope itself failed or was misused, or LIB could not be loaded (COMMAND does not run then), 126
 if COMMAND cannot be executed, 127 if it was not found.
 
@@ -202,7 +202,7 @@ def parse(arguments: list[str]) -> PatchOptions:
     values, rest = VERB.read(_ordered(arguments))
     hint = f"usage: {USAGE}"
     if values.undo and (values.replace or values.from_):
-        raise UsageError("--undo and --replace are two things to do", hint=hint)
+        raise UsageError("--undo cannot be combined with --replace", hint=hint)
     if values.undo and values.check:
         raise UsageError("--check-types is for --replace", hint=hint)
     if values.undo:
@@ -213,11 +213,11 @@ def parse(arguments: list[str]) -> PatchOptions:
         raise UsageError("neither a command to run nor -p PID", hint=hint)
     elif values.pid is not None and rest:
         raise UsageError(
-            f"'{rest[0]}': -p PID and a command are two things to patch, and SYMBOL is for --undo",
+            f"'{rest[0]}': -p PID cannot be combined with a command, and SYMBOL is for --undo",
             hint=hint,
         )
     if values.pid is not None and values.follow:
-        raise UsageError("-f is for a command: a process's children have what it has", hint=hint)
+        raise UsageError("-f is for a command: a process's children are patched, too", hint=hint)
     if values.pid is None and values.json:
         raise UsageError("--json and --format are for -p PID: a command has its own output")
     return PatchOptions(values, rest)

@@ -123,7 +123,7 @@ def engine_from(values: Values) -> str | None:
     if values.inside and not has_words and engine in (None, AUTO) and not values.check:
         engine = ENTRIES
     if engine == ENTRIES and not values.inside:
-        raise UsageError("--engine entries: of which functions?", hint="-x SYMBOL")
+        raise UsageError("--engine entries: a function is missing", hint="-x SYMBOL")
     if engine == ENTRIES and values.check:
         raise UsageError("--check compares calls through slots, and --engine entries sees none")
     return engine
@@ -182,7 +182,7 @@ IMAGE is a glob on the soname (or the file name, where there is none), a path, a
 MAIN or all. SIZE takes k, M, G and KiB, MiB, GiB (1024), kB, MB, GB (1000). TIME takes
 ms, s, m, h.
 
-exit status: that of COMMAND, or soscope dies of the signal that killed it; 125 if soscope
+exit status: COMMAND's, or soscope dies of the signal that killed it; 125 if soscope
 itself failed or was misused, 126 if COMMAND cannot be executed, 127 if it was not found.
 
 examples:
@@ -545,13 +545,13 @@ def check_target(pids: list[int], command: list[str], *, usage: str) -> None:
             raise UsageError("no command to run", hint=f"usage: {usage}")
         return
     if command:
-        raise UsageError("-p PID and a command are two things to trace", hint=f"usage: {usage}")
+        raise UsageError("-p PID cannot be combined with a command", hint=f"usage: {usage}")
 
 
 def _check_remote(values: Values, pids: list[int], command: list[str]) -> None:
     """Refuse options that cannot be combined with the program of a stub."""
     if pids:
-        raise UsageError("-p PID and --remote are two things to trace")
+        raise UsageError("-p PID cannot be combined with --remote")
     if len(command) > 1:
         raise UsageError(
             f"'{command[1]}': the program of a stub has its arguments already",

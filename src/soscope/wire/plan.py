@@ -182,7 +182,7 @@ def add_functions(block: ControlBlock, number: int, build: Callable[[int, int], 
 
 
 def ask_no_more(block: ControlBlock, number: int) -> None:
-    """Make the agent ask no more questions about functions of instrument `number`."""
+    """Stop the agent's questions about functions of instrument `number`."""
     place = layout.PLAN_HEAD.offset("plan") + number * layout.PLAN.size
     place += layout.PLAN.offset("flags")
     flags = int.from_bytes(block.plan.read(place, 4), "little") & ~layout.PLAN_ASKS

@@ -299,7 +299,7 @@ OUTS = ", ".join(f"int *{name} OUT(always)" for name in "qrstu")
     [
         ("int f(int *a OUT);", "f: OUT of 'a' does not say when it is written"),
         ("int f(int *a OUT());", "f: OUT of 'a' does not say when it is written"),
-        ("int f(int *a OUT(success));", r"OUT\(success\) of 'a', but nothing says when it FAILS"),
+        ("int f(int *a OUT(success));", r"OUT\(success\) of 'a', but the function has no FAILS"),
         ("int f(int *a OUT(sometimes));", r"OUT\(sometimes\) of 'a' is not understood"),
         ("int f(int *a OUT(n > 0));", "'n' is no parameter"),
         ("int f(int *a OUT(result > 1));", "compares with '1', not with 0 or NULL"),

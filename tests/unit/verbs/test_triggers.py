@@ -42,7 +42,7 @@ def test_the_flight_recorder_stands_alone(words: str) -> None:
 
 def test_its_reasons_need_it() -> None:
     for words in (["--on-crash"], ["--on-symbol", "abort"]):
-        with pytest.raises(UsageError, match="says when --last is written"):
+        with pytest.raises(UsageError, match="is a trigger of --last"):
             trace.parse([*words, "prog"])
 
 

@@ -63,7 +63,7 @@ def test_a_page_of_calls_has_so_many_rows() -> None:
         ("--graph -k prog", "a graph has none"),
         ("-k --format md prog", "a page of --format md has none"),
         ("-C --format md prog", "-C and --format md"),
-        ("--json --format md prog", "are two forms"),
+        ("--json --format md prog", "cannot be combined"),
         ("--format xml prog", "xml"),
     ],
 )

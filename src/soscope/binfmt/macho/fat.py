@@ -158,7 +158,7 @@ class _Finder:
         if header is not None:
             return [Slice(at, size, header.arch, member)]
         if self.source.read(at, 4) in _THIN_MAGICS:
-            self._damage("mach_header", at, "not that of an image")
+            self._damage("mach_header", at, "not the header of an image")
         return []
 
     def members(self, start: int, size: int) -> Iterator[Slice]:
@@ -183,7 +183,7 @@ class _Finder:
                 if not 0 <= extra <= wide:
                     raise ValueError
             except ValueError:
-                self._damage("ar_hdr", at, "not that of a member")
+                self._damage("ar_hdr", at, "not the header of a member")
                 return
             begin = body + extra
             if body + wide > end:

@@ -196,7 +196,7 @@ class Fixups:
                 continue
             left -= 22 + 2 * starts.pages
             if left < 0:
-                image.miss(f"chained fixups: the starts of segment {number} are those of others")
+                image.miss(f"chained fixups: segment {number} shares its starts with others")
                 return
             if starts.format not in FORMATS:
                 image.miss(f"chained fixups: pointers of format {starts.format} are not known")

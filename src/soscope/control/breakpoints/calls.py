@@ -66,7 +66,7 @@ class InterruptedPoints:
 class OpenCall:
     """An open call: its start, the time of calls inside it, and what its exit record needs.
 
-    `number` is that of its slot. `spec` is None if the return is awaited, but not recorded.
+    `number` is its slot's. `spec` is None if the return is awaited, but not recorded.
     `back` is the breakpoint at the return address in a native process. `is_inherited` is set if
     the process that has forked this one made the call.
     """
@@ -91,7 +91,7 @@ class OpenCall:
 
 
 class Calls:
-    """The calls of one engine. `errno` is that of the thread that has stopped.
+    """The calls of one engine. `errno` is the errno of the thread that has stopped.
 
     `interrupted` are breakpoints that threads in signal handlers have met already. Subclasses put
     the breakpoints at return addresses.

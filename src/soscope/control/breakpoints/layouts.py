@@ -129,8 +129,8 @@ class Planner:
     ) -> None:
         """`known` are the structures that `layouts` would contain if their layout differed.
 
-        `most_aligned` is the largest alignment of a field in bytes. `constants` are those of the
-        machine.
+        `most_aligned` is the largest alignment of a field in bytes. `constants` are the
+        machine's.
         """
         self._constants = constants
         self._coding = coding

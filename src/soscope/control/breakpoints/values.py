@@ -498,7 +498,7 @@ class Reader:
         return self._numbers(of)
 
     def _take_no_floats(self) -> None:
-        """Read no more floats from registers, because one did not fit."""
+        """Stop reading floats from registers, because one did not fit."""
         self._floats = len(self._convention.floats)
         self._halves.clear()
 

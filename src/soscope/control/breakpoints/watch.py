@@ -43,7 +43,7 @@ THREADS = frozenset(
 )
 # Functions that make a thread or a process, by their flags.
 CLONES = frozenset(("clone", "__clone"))
-# Functions that close descriptors in bulk, which may include those of an emulator's stub.
+# Functions that close descriptors in bulk, also descriptors of an emulator's stub.
 CLOSERS = frozenset(("closefrom", "close_range"))
 # Functions that end the program, however many threads it has.
 ENDS = frozenset(("_exit", "_Exit"))
@@ -215,7 +215,7 @@ def _names(image: LoadedElf | None) -> tuple[str, str, bool]:
 
 
 class Armed:
-    """One slot whose calls are noticed. `number` is that of its record, -1 before it has one.
+    """One slot whose calls are noticed. `number` is its record's, -1 before it has one.
 
     `spec` tells how its calls are captured. `runs_on` is set if the thread is at the function
     already. `tells_thread` is set if soscope's code has put the thread pointer into a register.
@@ -335,7 +335,7 @@ class CallWatch:
 
 
 class ChangedSlots(CallWatch):
-    """A watch that changes slots in `_memory`. `is_given_back` is set while none is changed.
+    """A watch that changes slots in `_memory`. `is_given_back`: no slot is changed now.
 
     Subclasses have `give_back_in`.
     """

@@ -312,7 +312,7 @@ class GdbserverTarget:
             received = signal.sigtimedwait(OWN_SIGNALS, 0)
 
     def hear(self) -> bool:
-        """Return True: stops are handled in order, so all events have been reported."""
+        """Return True, because stops are handled in order and no event is pending."""
         return True
 
     def attend(self) -> bool:
@@ -484,7 +484,8 @@ def _choice(
         )
     if not stub.can.has("QNonStop") and len(stub.threads()) > 1:
         raise RemoteError(
-            "the stub's program runs already, with several threads, which it does not hold together"
+            "the stub's program runs already, with several threads, and the stub cannot stop them"
+            " all together"
         )
     because = "" if settings.engine == SITES else _ON_RUNNING
     return EngineChoice(SITES, arch, is_checked=False, because=because)

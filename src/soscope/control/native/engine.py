@@ -57,7 +57,7 @@ UNKNOWN_LOADER = "images that it loads later are not seen: unknown loader"
 class NativeEngine:
     """The engine of one process, with its `calls`.
 
-    `lifted` are untraced children that share its memory. Remarks go to its `company`.
+    `lifted` are untraced children that share its memory. `company` takes remarks for the user.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class NativeEngine:
         hooks = self._hooks = self.calls.hooks = NativeHooks(
             self._memory,
             run,
-            Points(_nothing, _nothing),  # `Traps` keeps those of the loader and of returns
+            Points(_nothing, _nothing),  # `Traps` keeps the loader's and those at returns
             self._sites if run.sees_slots else NoSlots(),
             self.calls.errno,
             self._entries,

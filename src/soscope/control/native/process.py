@@ -67,7 +67,7 @@ class NativeProgram(TracedProgram):
         if tracer != "0" and not is_ours:
             raise refusal(pid, f"process {tracer} traces it already")
         if int(facts.get("SigIgn", "0"), 16) & _SIGTRAP:
-            raise refusal(pid, "it ignores SIGTRAP, and a breakpoint would have it do so no more")
+            raise refusal(pid, "it ignores SIGTRAP, and a breakpoint would change that")
         features = facts.get("x86_Thread_features", "")
         if _SHADOW_STACK in features.split():
             raise refusal(pid, "it has a shadow stack, on which calls cannot be put from outside")
@@ -187,7 +187,7 @@ class NativeRun(ProgramRun):
         self.processes = 1
 
     def leave(self) -> None:
-        """Note that one process less runs the program. The last one closes the control block."""
+        """Count one process less. The last process of the program closes the control block."""
         self.processes -= 1
         if not self.processes and self.program.index:
             self.program.close_block()

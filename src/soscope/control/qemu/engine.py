@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 # Handle the program's own faults, in an engine whose calls are faults, too.
 
-IN_HANDLERS = "calls in handlers of SIGSEGV were not seen, nor those of other threads meanwhile"
+IN_HANDLERS = "calls in handlers of SIGSEGV were not seen, nor calls of other threads meanwhile"
 _LEAVE = ("longjmp", "_longjmp", "siglongjmp", "__longjmp_chk")
 
 
@@ -176,7 +176,7 @@ def serve(
     is_done: Callable[[], bool],
     seconds: float,
 ) -> tuple[bool, bool]:
-    """Handle stops for `seconds`. Return whether there were any, and whether no more have come.
+    """Handle stops for `seconds`. Return whether there were any, and whether all have been handled.
 
     Raises RemoteError for an error of a stub that is still there.
     """
@@ -239,7 +239,7 @@ class RemoteCalls(Calls):
     def copy_from(self, parent: RemoteCalls, creator: int, tid: int) -> None:
         """Take over from `parent` what the first thread of a forked process has.
 
-        The breakpoints of the process are already known to be those of its parent. It has none of
+        It is already known that the process has its parent's breakpoints. It has none of
         the parent's other threads.
         """
         self.inherit(parent, creator, tid)

@@ -123,7 +123,7 @@ class RemoteRun(ProgramRun):
         bias: int,
         base: int,
     ) -> None:
-        """`segments` and `bias` are those of the program, and `base` is its loader's bias.
+        """`segments` and `bias` are the program's, and `base` is its loader's bias.
 
         Raises RemoteError for an unknown loader.
         """

@@ -343,10 +343,11 @@ class DetouredSlots(ChangedSlots):
         return self._next - 1
 
     def _count_to_cells(self, detours: _Detours, image: LoadedElf) -> None:
-        """Let the loader count to cells, if an image has unbound slots that it finds by counting.
+        """Make the loader bind cells of soscope instead of an image's unbound slots.
 
-        All of these slots lead to soscope's code then, since the loader changes their words no
-        more.
+        Some loaders compute the address of a slot from a number in the image's table. With a
+        changed number the loader writes to a cell. From then on all of these slots point to
+        soscope's code, because the loader does not change them.
         """
         words = image.counted_words(self._memory)
         if words is None or not words.unbound or self._next + words.words > _MOST:

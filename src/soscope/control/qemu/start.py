@@ -523,9 +523,9 @@ def _forked(
 def _places(
     target: RemoteTarget, stub: RemoteStub, foreign: ForeignProgram
 ) -> tuple[GuestMemory, list[Segment], int, int]:
-    """Return the memory of a program at its loader's first instruction, and what is where in it.
+    """Return a program's memory and layout at its loader's first instruction.
 
-    That are its segments, its load bias and that of its loader. Raises RemoteError.
+    The layout is its segments, its load bias and its loader's load bias. Raises RemoteError.
     """
     coding = foreign.coding
     told = stub.object("auxv")

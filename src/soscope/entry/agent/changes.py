@@ -166,7 +166,7 @@ def used_stacks(memory: RemoteMemory, mappings: list[maps.Mapping], sp: int) -> 
 # left before a table is hooked. No thread enters them any more. So each thread has to be seen once
 # where it is in none of them. A thread may be in them
 #
-# - between their first and last instruction, or those of functions that they call or jump to;
+# - between the first and last instruction of one, or of a function that one calls or jumps to;
 # - if it is about to call one, with its address in a register;
 # - in functions called from there, with a return address to one near the top of the stack;
 # - if one of these holds for code that its signal handlers have interrupted.

@@ -240,7 +240,7 @@ class _Fields(dict[str, int]):
 
 
 class Resident:
-    """The agent at `base`. Its fields are those of `struct sosc_inside`, read by `look`.
+    """The agent at `base`. Its fields are fields of `struct sosc_inside`, read by `look`.
 
     `taken_patches` are the indices of the patches that are taken out together with everything
     else. It is empty by default, and None means all. `is_held` is set until `let_go` if soscope
@@ -357,7 +357,7 @@ class Resident:
         )
 
     def end_patch(self, index: int) -> None:
-        """Lead no more slots to the function of patch `index`."""
+        """Stop hooking further slots for patch `index`."""
         at = self.fields["patches"] + layout.PATCHES.size + index * layout.PATCH.size
         self._memory.write(at + layout.PATCH.offset("function"), bytes(8))
 

@@ -63,7 +63,7 @@ CALLS = {
     "pidfd_getfd": 438,
 }
 
-# System calls by which a loader loads a library, and those of malloc for it.
+# System calls by which a loader loads a library, and by which malloc gets memory for it.
 LOADER_CALLS = {
     "read": 0,
     "close": 3,

@@ -87,7 +87,7 @@ class RemoteAddress:
     def _refused(self, error: OSError) -> RemoteError:
         reason = (error.strerror or str(error)).lower()
         if error.errno == errno.ECONNREFUSED:
-            reason = "nobody waits there"
+            reason = "no program listens there"
         elif error.errno == errno.ENOENT and not os.path.lexists(self.path):
             reason = "there is no such socket"
         elif self.path and "too long" in reason:

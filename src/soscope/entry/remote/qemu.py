@@ -278,7 +278,7 @@ class StopSerializer:
         the emulator may not be traced, or if the processor's breakpoints do not work.
         """
         if tid != pid:
-            raise OSError(ENOTSUP, "the first thread of the program is not that of its process")
+            raise OSError(ENOTSUP, "the program's first thread is not its main thread")
         self._pid = pid
         self._on_child = on_child
         self._memory = ProcessMemory(pid)
@@ -358,7 +358,7 @@ class StopSerializer:
         self._since = self._looked = time.monotonic()
 
     def shut(self) -> None:
-        """Admit no more threads, because the thread in the stub is about to end the program."""
+        """Refuse further threads, because the thread in the stub is about to end the program."""
         self._is_shut = True
 
     def end(self, packets: PacketStream) -> None:

@@ -117,9 +117,9 @@ class Turns(Protocol):
 
 
 class RemoteStub:
-    """One connection. `registers` are those of the target description, by name.
+    """One connection. `registers` come from the target description, by name.
 
-    Register values are those of the thread that has stopped last, and are fetched once for each
+    Register values belong to the thread that has stopped last, and are fetched once for each
     stop. If the stub's way of reading is known (`PacketStream.piece`), soscope does not wait for
     answers that may come later. Changes are sent together with the packet that resumes the
     program, and so is the request for the registers of the next stop. A refused change is noticed

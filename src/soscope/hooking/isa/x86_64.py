@@ -57,7 +57,7 @@ REQUEST = "<6Q2I"
 
 TEXT = """
 # ---- entry: into a Python callable, unless this thread is in one already. r11 is the data
-# of the thunk. What fails a look goes to the original as if nobody stood there.
+# of the thunk. What fails a look goes to the original as if there were no thunk.
                        entry:
 f30f1efa               endbr64
 55                     push rbp

@@ -192,7 +192,7 @@ class InstructionSet:
         return self.writes(insn)
 
     def flow(self, insn: Any, state: State) -> Flow:
-        """Return how an instruction goes on; `state` is the state before it."""
+        """Return where execution goes after an instruction; `state` is the state before it."""
         raise NotImplementedError
 
     def step(self, insn: Any, state: State) -> None:

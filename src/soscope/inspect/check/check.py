@@ -34,7 +34,7 @@ REMARK = "remark"  # it could be harder to attack
 class Fault(NamedTuple):
     """One fault or remark about a file.
 
-    `slug` is stable, `message` is for users. `vaddr` and `symbol` are those of the stub or slot,
+    `slug` is stable, `message` is for users. `vaddr` and `symbol` are the stub's or slot's,
     None if the whole file is meant.
     """
 
@@ -158,7 +158,7 @@ def _slot(
     given = argument_of(mapped, slot)
     if given is not None and given != slot.resolver_argument:
         other = by_argument.get(given)
-        whose = "that of no slot" if other is None else f"{other.symbol}'s"
+        whose = "which belongs to no slot" if other is None else f"{other.symbol}'s"
         yield Fault(
             "wrong-argument",
             FAULT,
@@ -221,7 +221,7 @@ _SLUGS = {
 def _text(case: a.Disagreement, symbol: str | None) -> str:
     bound = " and ".join(case.bound)
     expected = "" if case.expected is None else f", not {case.expected:#x}"
-    whose = f", {case.offset_names}'s" if case.offset_names else ", that of no record"
+    whose = f", {case.offset_names}'s" if case.offset_names else ", which belongs to no record"
     texts = {
         a.STUB_NAME: f"the stub of {case.by_stub} at {case.stub:#x} leads through the slot of"
         f" {symbol} at {case.slot:#x}",
@@ -359,9 +359,9 @@ def _who_may_write(folder: str) -> str:
     while not os.path.lexists(at):
         at = os.path.dirname(at)
     if at != real and _is_open(at, even_sticky=True):
-        return f"it is not there, and anybody may make it in {at}"
+        return f"it does not exist, and any user may create it in {at}"
     if at == real and _is_open(at, even_sticky=True):
-        return "anybody may write there"
+        return "any user may write there"
     # a user who may rename entries of a parent folder can put another folder, or link, in its
     # place
     for way in (real, os.path.normpath(folder)):
@@ -369,7 +369,7 @@ def _who_may_write(folder: str) -> str:
         while at not in ("/", "//"):
             at = os.path.dirname(at)
             if _is_open(at, even_sticky=False):
-                return f"anybody may put another folder in its place, in {at}"
+                return f"any user may put another folder in its place, in {at}"
     return ""
 
 

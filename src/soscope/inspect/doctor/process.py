@@ -62,7 +62,7 @@ class ImageReport:
     `relro` is "none", "partial" or "full". `binding` is "lazy", "now", or "none" if the image has
     no slot for which it matters. `features` are "IBT" and "SHSTK". `calls` counts the functions
     called through a stub, `loads` the functions whose address is loaded (both are slots).
-    `functions` are their names. `untyped` are those of them whose address is loaded and whose
+    `functions` are their names. `untyped` are functions whose address is loaded and whose
     import is not marked as a function. `state` is one of the constants of this module, `why` its
     reason.
     """
@@ -305,7 +305,7 @@ class Subject:
     `kind` is "process" or "file"; `pid` is None for a file. `path` is the program's file,
     `loader` the dynamic loader that it asks for, None for a static program. `status` is one of
     the constants of this module: it tells whether everything could be examined, and if not, why.
-    `costs` are those of the instruments that can be used on it, empty if none can.
+    `costs` are the costs of the instruments that can be used on it, empty if none can.
     """
 
     __slots__ = (

@@ -185,7 +185,7 @@ class ProcessPart(NamedTuple):
 
     `link_map` is the importer's entry. The slot is at `addr` and holds `value`. `state` is a
     constant of live/slots/bindings.py, `page` the protection of its page ("rw-p"). `to_image`,
-    `to_symbol` and `expected_image` are those of `live.slots.row.SlotRow`. `uses` is the code
+    `to_symbol` and `expected_image` are as in `live.slots.row.SlotRow`. `uses` is the code
     that goes through the slot. `definition` is the address of the definition, None if there is
     none. `is_ifunc` tells that this is an IFUNC's resolver. `hook` has a sentence for each thing
     that soscope's hook writes.

@@ -374,8 +374,8 @@ def _way(images: Images, bindings: Bindings, binding: Binding) -> CallWay:
 def _definition(images: Images, bindings: Bindings, binding: Binding) -> tuple[int, int, bool]:
     """Return (index, number of images, is it an IFUNC) of the definition that the loader finds.
 
-    The index is that of the definition's image among the images that the loader searches, from 1
-    on. Both numbers are 0 if there is no definition. The last tells whether the definition is an
+    The index counts the images that the loader searches, from 1 on, up to the definition's
+    image. Both numbers are 0 if there is no definition. The last tells whether the definition is an
     IFUNC's resolver.
     """
     image = binding.importer

@@ -3,7 +3,7 @@
 
 glibc: sysdeps/ARCH/dl-trampoline.S, elf/dl-runtime.c. dyld: src/dyld_stub_binder.s and
 src/stub_binding_helper.s in the releases at opensource.apple.com. The numbers behind "dyld" are
-those of its releases: dyld-132 came with Mac OS X 10.6, dyld-353 with 10.10, dyld-852 with macOS
+its releases: dyld-132 came with Mac OS X 10.6, dyld-353 with 10.10, dyld-852 with macOS
 11, dyld-940 with macOS 12.
 """
 
@@ -41,7 +41,7 @@ MEANINGS = {
     LINK_MAP: "the image's link_map",
     INDEX: "the index of the relocation in DT_JMPREL",
     OFFSET: "the offset of the relocation in DT_JMPREL, in bytes",
-    THIRD: "a third of the offset of the relocation in DT_JMPREL: that of the slot",
+    THIRD: "a third of the offset of the relocation in DT_JMPREL, which is the slot's offset",
     SYMBOL: "the index of the symbol in .dynsym",
     SLOT: "the slot",
     GOT_2: "&GOT[2]: the word in front of it is the link_map",

@@ -25,10 +25,10 @@ Chooses = Callable[[str, LoadedImage, LoadedImage | None], bool]
 class ProcessMap:
     """The images of process `pid` in link-map order, each with its chosen slots.
 
-    `damaged` has (image's name, reason) for images whose tables cannot be read. `is_guessed`
-    tells that the loader's scopes were not found, so that "interposed" and "hooked" may be wrong.
-    `mappings` has those of each image, by rising address. `is_changing` tells that images were
-    loaded and closed during the read: such images are left out.
+    `damaged` has (image's name, reason) for images whose tables cannot be read. `is_guessed` tells
+    that the loader's scopes were not found, so that "interposed" and "hooked" may be wrong.
+    `mappings` has the mappings of each image, by rising address. `is_changing` tells that images
+    were loaded and closed during the read: such images are left out.
     """
 
     __slots__ = (

@@ -179,9 +179,7 @@ class _RuleParser:
         if rule.errno is not None and rule.retval is None:
             raise self.wrong("errno= stands beside retval=; error= sets errno by itself")
         if not rule.returns and not rule.delay_enter and not rule.delay_exit:
-            raise self.wrong(
-                "it says nothing to do: error=, retval=, delay_enter= or delay_exit= is missing"
-            )
+            raise self.wrong("it has no effect: add error=, retval=, delay_enter= or delay_exit=")
 
     def wrong(self, what: str) -> UsageError:
         return UsageError(f"'{self.rule.text}': {what}", hint=_HINT)
@@ -388,7 +386,7 @@ class Tables:
                 errno_number(rule.error)
             raise UsageError(
                 f"no function is known that matches '{symbol.text}' and fails so",
-                hint="retval= says what any function returns",
+                hint="retval= sets the result of any function",
             )
         return [(symbol, ("", *members), include, outcome) for outcome, members in groups.items()]
 
@@ -402,9 +400,7 @@ class Tables:
             return rule.retval, self._errno(rule)
         failure = self._prototypes.failure(name)
         if failure is None:
-            raise UsageError(
-                f"it is not known how '{name}' fails", hint="retval= says what it returns"
-            )
+            raise UsageError(f"it is not known how '{name}' fails", hint="retval= sets its result")
         return failure.outcome(rule.error)
 
     def _outcome_of_twin(self, rule: InjectRule, name: str, outcome: _Outcome) -> _Outcome:

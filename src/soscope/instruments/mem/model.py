@@ -156,7 +156,7 @@ class MemReport(PlainRecord):
     their bytes. `follows` means that the recording has other processes than the first.
     `uses_qualname` means that types are shown by their qualified names. `span` is the time (begin
     and end, ns of CLOCK_REALTIME) that sums of blocks cover, None if there are no sums.
-    `has_two_moments` means that the native rows of blocks and those of mappings belong to
+    `has_two_moments` means that the native rows of blocks and of mappings belong to
     different moments. `younger` are the blocks and mappings that are alive and too young for the
     rows, None if no age was asked for.
     """

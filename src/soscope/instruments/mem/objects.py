@@ -183,7 +183,7 @@ class ObjectsInstrument(Instrument):
     # ---- processes ----
 
     def begun(self) -> None:
-        """Import what is needed to read few objects, while the program starts."""
+        """Import the modules that read objects now, to save time at the program's end."""
         from soscope.instruments.mem import survivors
 
         del survivors

@@ -194,7 +194,7 @@ def _signature(
     except DwarfError as error:
         raise NotKnown(f"{unknown}{where}: {error}", where) from error
     if signature is None:
-        raise NotKnown(f"{unknown}{where} does not describe it", where)
+        raise NotKnown(f"{unknown}{where} has no description of it", where)
     return signature
 
 

@@ -586,10 +586,10 @@ def _of_cyg(library: Instrumentation, *, is_clang: bool, is_gcc: bool) -> Iterat
     if library.inlined is None or library.inlined:
         how = "inlined functions call the hook, too"
         if library.inlined:
-            how = f"{library.inlined:,} of {library.sites:,} sites are those of inlined functions"
+            how = f"{library.inlined:,} of {library.sites:,} sites belong to inlined functions"
         elif library.inlined_span is not None:
             least, most = library.inlined_span
-            how = f"{least:,} to {most:,} of {library.sites:,} sites are those of inlined functions"
+            how = f"{least:,} to {most:,} of {library.sites:,} sites belong to inlined functions"
         better = _FOR_CLANG if is_clang else f"{_BEST}, or {_FOR_CLANG}"
         yield f"{how}: build with {better}, which leave them out"
         if not is_clang:
@@ -620,7 +620,7 @@ def _unsure(library: Instrumentation) -> Iterator[str]:
             " register are not among the sites"
         )
     if library.kind == CYG and library.inlined_span is None:
-        yield "how many sites are those of inlined functions cannot be told from its code"
+        yield "how many sites belong to inlined functions cannot be found out from its code"
 
 
 def _odd(library: Instrumentation) -> Iterator[str]:

@@ -38,7 +38,7 @@ Place = tuple[str, str, str]
 class ProfSide:
     """One side of a comparison: the functions of the file `path`, by calls and by samples.
 
-    `state` and `notes` are those of its report, and so is `is_chosen`.
+    `state`, `notes` and `is_chosen` come from its report.
     """
 
     __slots__ = ("calls", "is_chosen", "notes", "path", "samples", "state")

@@ -29,8 +29,8 @@ def profile_of(
     """Return the profile of a recording of `soscope prof`.
 
     With `timeline` it has single calls, too. With `lines` it has file and line of called
-    functions as far as debug information has them, and with `sample_lines` those of sampled
-    frames. Raises RecordingError if the recording is about something else.
+    functions as far as debug information has them, and with `sample_lines` also of
+    sampled frames. Raises RecordingError if the recording is about something else.
     """
     recording.expect("prof")
     options = prof_options(recording)

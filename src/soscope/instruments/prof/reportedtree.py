@@ -51,7 +51,7 @@ _OVERWRITTEN = "a child that a signal handler has forked wrote over them"
 _UNPATCHED = {
     headers.PROF_LEFT_SMALL: "there is no room for a call",
     headers.PROF_LEFT_OTHER: "something else than no-operations is there",
-    headers.PROF_LEFT_START: "nothing says where the function begins",
+    headers.PROF_LEFT_START: "it is not known where the function begins",
     headers.PROF_LEFT_WRITE: "their code cannot be written",
     headers.PROF_LEFT_FULL: "no memory in reach may hold code",
 }

@@ -141,7 +141,7 @@ def file_name(file: str) -> str:
 
 
 def function_name(frame: StackFrame) -> str:
-    """Return a function's name, or ANY for an image that stands for all its functions."""
+    """Return the name to print: a symbol, else an address, ANY for a whole image, or UNKNOWN."""
     if frame.symbol is None and frame.offset is not None:
         return f"{frame.offset:#x}"
     return frame.symbol or (ANY if frame.symbol == "" and frame.image else UNKNOWN)
@@ -354,7 +354,7 @@ def callees_of(profile: Profile, matches: Matches) -> list[View]:
 def callers_of(profile: Profile, matches: Matches) -> list[View]:
     """Return trees that begin with the functions that `matches` accepts, and go on to callers.
 
-    The numbers of a caller are those of the matching functions that it has called. If a matching
+    The numbers of a caller count its calls of matching functions. If a matching
     function is called inside another one, its call counts, but its total time is not added again.
     """
     views = []

@@ -144,7 +144,7 @@ class _Queue(Listener):
         self._prototypes = prototypes
 
     def begun(self) -> None:
-        """Wake up threads that wait for the beginning."""
+        """Wake up threads that wait until the trace has begun."""
         self.has_begun.set()
 
     def events(self, batch: list[Event]) -> None:

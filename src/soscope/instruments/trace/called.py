@@ -73,7 +73,7 @@ class CalledImage(Record):
 
 
 def called_in(outcome: TraceOutcome, images: list[str], select: list[str]) -> list[CalledImage]:
-    """Return the libraries that `images` match (globs; none: those that were called).
+    """Return the libraries that match the globs `images`, or all called ones if it is empty.
 
     `select` are globs of functions. If there are any, only matching functions are listed, and
     libraries without one are left out.

@@ -218,9 +218,7 @@ class Replay:
             chosen.end(ended)
             stats, shown, remarks = sums.stats(), chosen.shown, ended.remarks
             spent = sums.durations() if durations else None
-            remarks.append(
-                "times are those of whole calls: what calls inside of them took belongs to them"
-            )
+            remarks.append("times are the times of whole calls: they contain the calls inside")
         outcome = self._outcome(calls, choice, stats, spent)
         outcome.remarks += remarks
         if choice is not None:
@@ -231,7 +229,7 @@ class Replay:
         return outcome
 
     def _look_at_end(self, choice: Choice | None) -> None:
-        """Tell the choice when the trace has ended."""
+        """Set the start of the choice's last period, which counts back from the end."""
         if choice is not None and choice.last_ns is not None:
             clock = self.recording.clock
             choice.earliest_ns = max(clock.time_ns(clock.newest) - choice.last_ns, 0)

@@ -33,9 +33,9 @@ class TraceSettings(SessionSettings):
     `select`, `from_` and `to` are the arguments of -e, --from and --to, as the user wrote them.
     `mode` is one of the MODE_ constants of this module. `entry_only` means that exits are not
     recorded, and so no results and durations. `string_limit` is how many bytes of a string are
-    kept. `wants_events` means that events are read as they come. `stacks` is how many frames of
-    its stack each call has, 0: none. `on` and `off` are filter expressions, too. Recording begins
-    with the calls of `on` and ends with those of `off`. If there is an `on`, it is off at first.
+    kept. `wants_events` means that events are read as they come. `stacks` is how many frames of its
+    stack each call has, 0: none. `on` and `off` are filter expressions, too. Recording begins with
+    the calls of `on` and ends with the calls of `off`. If there is an `on`, it is off at first.
     """
 
     __slots__ = (

@@ -142,7 +142,7 @@ class NamedWay(Record):
     `names` are caller, callee, symbol and version. `errors` is None if it is not known when the
     function fails, and times are None if no return was seen. `above` is the number of the row
     that the path continues, None if there is none. `doubt_ns` is the possible error of `self_ns`,
-    and `total_doubt_ns` that of `total_ns`: each return may add the cost of a hook to the times
+    `total_doubt_ns` the one of `total_ns`: each return may add the cost of a hook to the times
     of all calls around it.
     """
 

@@ -196,16 +196,16 @@ class Lookup:
         hit = self.first(scope, os.fsencode(name), result.version, use=CALL)
         if hit is not None:
             result.provider = self.candidate(hit, name, words.RULE_DLSYM)
-            result.why.append(f"a stub: calls of {name} are bound to that of {hit[0].name}")
+            result.why.append(f"a stub: calls of {name} are bound to the one in {hit[0].name}")
 
     def _unique(self, result: Answer, image: LoadedImage, entry: SymbolEntry, name: str) -> Hit:
 
         owner = unique_owner(self.images, image.namespace, os.fsencode(name))
         if owner is None:
-            result.why.append("STB_GNU_UNIQUE, not looked up by anybody yet")
+            result.why.append("STB_GNU_UNIQUE, not looked up yet")
             return image, entry
         chosen = owner[0].symbols.entry(owner[1])
-        result.why.append(f"STB_GNU_UNIQUE: the namespace uses that of {owner[0].name}")
+        result.why.append(f"STB_GNU_UNIQUE: the namespace uses the one in {owner[0].name}")
         return owner[0], chosen
 
     def _settle_tls(self, result: Answer, image: LoadedImage, entry: SymbolEntry) -> None:

@@ -204,7 +204,10 @@ class Private:
 
     @staticmethod
     def _value(image: LoadedImage, symbol: bytes) -> int | None:
-        """Return the link-time address of a description, a static symbol before glibc 2.34."""
+        """Return the link-time address of a field's description, or None.
+
+        It is a static symbol before glibc 2.34.
+        """
         try:
             entries = image.symbols.named(Name(symbol))
         except FormatError:

@@ -35,8 +35,8 @@ Part = tuple[str, SymbolArray]
 class ImageNames:
     """The static symbols of one image; each table is read on first use.
 
-    `source` is the image's file, as a source or a function that opens it, None if there is none;
-    it must stay readable. `build_id` is that of the image in memory. `path` is the path of its
+    `source` is the image's file, as a source or a function that opens it, None if there is none; it
+    must stay readable. `build_id` is the build-id of the image in memory. `path` is the path of its
     file in the target's view. `roots` are the folders before that path, the target's first; "" is
     soscope's own. `debug_path` is the debug file in use. `notes` has what was refused, and why.
     """

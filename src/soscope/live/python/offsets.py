@@ -146,8 +146,8 @@ class PythonLayout(Record, kw_only=True, frozen=True, eq=True):
     def from_debug_offsets(cls, head: bytes) -> PythonLayout:
         """Return the layout in `_PyRuntime` itself, given its first DEBUG_SIZE bytes.
 
-        It is for 3.13 and newer. Fields that the interpreter does not give are those of its
-        version. Raises FormatError if the bytes are not such a struct, and SoscopeError for a
+        It is for 3.13 and newer. Fields that the interpreter does not give come from the table of
+        its version. Raises FormatError if the bytes are not such a struct, and SoscopeError for a
         free-threaded build or an unknown version. pycore_runtime.h and pycore_debug_offsets.h,
         `_Py_DebugOffsets`.
         """

@@ -175,7 +175,7 @@ class TableSettings(Record, kw_only=True):
     `sort` is a column, "" for the usual order. `by` is one of GROUPS; "" stands for a row for
     each function, or for each pair of images if all callers were asked for. `columns` are the
     columns to show, in order; () stands for the usual ones. `top` is a number of rows, with one
-    more for the rest, or None for all rows. With `inclusive`, times contain those of nested
+    more for the rest, or None for all rows. With `inclusive`, times contain nested
     calls. With `histogram`, the table has distributions of durations. With `tree`, a row is a
     call path, not a function. With `graph`, a row is a pair of images. `is_drawn_alone` means
     that only a picture of the graph is made, no text.

@@ -530,7 +530,7 @@ class TextListener(Listener):
         self._parts: list[str] = []  # lines to be written
 
     def meet(self, programs: Programs) -> None:
-        """Take the programs, which have the places of calls."""
+        """Take the programs, whose images name the return addresses of calls."""
         if self._adorned is not None:
             self._adorned.programs = programs
 

@@ -99,7 +99,7 @@ class MemLeaksOptions(ShowOptions):
         if values.pid is None and not paths:
             raise UsageError("neither a recording nor -p PID", hint=f"usage: {USAGE}")
         if values.pid is not None and paths:
-            raise UsageError("-p PID and a recording are two things to look at")
+            raise UsageError("-p PID cannot be combined with a recording")
         super().__init__(
             "".join(paths), form="table", json=values.json, limit=values.rows, debug=values.debug
         )

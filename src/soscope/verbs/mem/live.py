@@ -61,7 +61,7 @@ soscope mem live --help lists all options.
 DESCRIPTION = """\
 Has the interpreter of a process take note of where each object is made, as soscope mem attach does,
 and shows what grows: at a terminal in one place, else one table after the other. At the end the
-process counts no more, unless it did so before.
+process stops counting, unless it did so before.
 
 Where there is no interpreter, or with --blocks, soscope records the native blocks and mappings that
 the process makes meanwhile, and shows which of them stay; then it takes itself out again.
@@ -135,7 +135,7 @@ class MemLiveOptions:
         self.pid = the_pid(values, USAGE)
         self.duration: int | None = values.duration
         if self.duration is not None and values.every is not None:
-            raise UsageError("--duration prints once, and --every again and again")
+            raise UsageError("--duration prints only once, and cannot be combined with --every")
         if self.duration is None and values.json:
             raise UsageError("--json is for --duration TIME, which prints once")
         self.every: int = values.every or _EVERY

@@ -110,7 +110,7 @@ class MemReportOptions(ShowOptions):
         if self.format == STATS:
             for flag in ("by", "peak", "temporary"):
                 if getattr(values, flag):
-                    raise UsageError(f"--{flag} and --format stats are two forms")
+                    raise UsageError(f"--{flag} cannot be combined with --format stats")
 
 
 def parse(arguments: list[str]) -> MemReportOptions:

@@ -61,7 +61,7 @@ signals stay what they are.
 """
 
 EPILOG = """\
-exit status: that of COMMAND, or soscope dies of the signal that killed it; 125 if soscope
+exit status: COMMAND's, or soscope dies of the signal that killed it; 125 if soscope
 itself failed or was misused, 126 if COMMAND cannot be executed, 127 if it was not found.
 """
 
@@ -104,7 +104,7 @@ MODE = Option(
     default=None,
     convert=parse_mode,
     group=_HOW,
-    help="each one; some, one in SIZE bytes (512KiB); or no more than counts",
+    help="exact: each one; sample: one in SIZE bytes (512KiB); count: only numbers",
 )
 AGGREGATE = Option(
     "--aggregate",

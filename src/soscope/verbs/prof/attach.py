@@ -27,8 +27,8 @@ USAGE = "soscope prof attach [options] -p PID"
 SHORT = f"""\
 usage: {USAGE}
 
-Say in which functions a running process spends its time, and how often those of libraries are
-called.
+Show in which functions a running process spends its time, and how often functions of libraries
+are called.
 
   -p
   --duration

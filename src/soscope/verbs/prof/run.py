@@ -194,7 +194,7 @@ USAGE = "soscope prof run [options] [--] COMMAND [ARGUMENT...]"
 SHORT = f"""\
 usage: {USAGE}
 
-Run COMMAND and say in which functions its time goes, and how often those of libraries are called.
+Run COMMAND. Show in which functions its time goes, and how often it calls functions of libraries.
 
   (no mode)         its own functions by samples, and its calls, in one table
   --boundary
@@ -218,7 +218,7 @@ nothing, and keeps a recording. COMMAND's own output, exit status and signals st
 """
 
 EPILOG = """\
-exit status: that of COMMAND, or soscope dies of the signal that killed it; 125 if soscope
+exit status: COMMAND's, or soscope dies of the signal that killed it; 125 if soscope
 itself failed or was misused, 126 if COMMAND cannot be executed, 127 if it was not found.
 """
 

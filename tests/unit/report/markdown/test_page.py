@@ -248,7 +248,7 @@ def test_json_is_short_for_a_form(json: bool, form: str | None, name: str) -> No
 def test_two_forms_are_refused() -> None:
     values = Values([JSON, format_option("x")])
     values.json, values.form = True, "md"
-    with pytest.raises(UsageError, match="are two forms"):
+    with pytest.raises(UsageError, match="cannot be combined"):
         settle(values)
 
 

@@ -29,7 +29,7 @@ def test_a_recording_says_what_is_missing_from_it() -> None:
         "executed_by_children": {"programs": 0, "names": [], "can_follow": True},
         "notes": [
             "a remark",
-            "2 words left as somebody else has made them",
+            "2 words left as another program has changed them",
             "3 events lost: no room",
             "4 events lost: too late",
         ],

@@ -202,7 +202,7 @@ def test_a_change_that_may_be_an_error_is_marked_and_comes_last(tmp_path: Path) 
     assert shown[5].split()[:3] == ["+0.000000700", "+70.0", "0.000001000"]
     assert shown[6].split()[:4] == ["+0.000008000?", "+800.0", "0.000001000?", "0.000009000"]
     assert shown[8].split()[0] == "+0.000008700"  # a total has no mark
-    assert shown[9].startswith("? marks times that are no more than their error")
+    assert shown[9].startswith("? marks times that are no larger than their error")
     row = json.loads(diff_document(diff))["rows"][1]
     assert (row["doubt_ns"], row["a_doubt_ns"], row["b_doubt_ns"]) == (9000, 4500, 4500)
 

@@ -38,7 +38,7 @@ def test_a_time_that_may_be_as_wrong_as_it_is_long_is_marked_and_comes_last() ->
         sums.doubt_ns = doubt
     lines = text(shape.profile).splitlines()
     assert [line.split()[0] for line in lines[2:4]] == ["40.00", "60.00?"]
-    assert lines[6].startswith("? marks times that are no more than their error")
+    assert lines[6].startswith("? marks times that are no larger than their error")
 
 
 def test_the_rest_is_one_row_and_all_adds_up() -> None:

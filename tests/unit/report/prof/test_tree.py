@@ -214,7 +214,7 @@ def test_times_of_a_tree_that_may_be_as_wrong_as_they_are_long_are_marked_and_co
         ("7.77", "0.000000800", "0.000000800", "slow"),
         ("87.38?", "0.000009000?", "0.000009000?", "empty"),
     ]
-    assert "? marks times that are no more than their error" in shown
+    assert "? marks times that are no larger than their error" in shown
     said = json.loads(tree_document(shape.profile, trees_of(shape.profile), TREE))
     assert [(row["doubt_ns"], row["total_doubt_ns"]) for row in said["rows"]] == [
         (450, 9_900),

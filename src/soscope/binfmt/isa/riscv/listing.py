@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Listing of riscv64 and riscv32: the instructions of stubs and PLT0.
 
-The RISC-V Instruction Set Manual, volume 1, and the psABI's "Program Linkage Table". The stubs
-are those of GNU ld, LLD and mold; none of their instructions is a compressed one.
+The RISC-V Instruction Set Manual, volume 1, and the psABI's "Program Linkage Table". GNU ld,
+LLD and mold make these stubs. None of their instructions is compressed.
 """
 
 from __future__ import annotations

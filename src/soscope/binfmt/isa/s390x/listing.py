@@ -2,7 +2,7 @@
 """Listing of s390x: the instructions of stubs and PLT0.
 
 z/Architecture Principles of Operation, and the ELF ABI supplement's "Procedure Linkage Table".
-The stubs are those of GNU ld, gold and mold.
+GNU ld, gold and mold make these stubs.
 """
 
 from __future__ import annotations

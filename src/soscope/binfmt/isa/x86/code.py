@@ -217,7 +217,7 @@ def _memory(code: bytes, at: int, bits: int) -> tuple[int, int]:
 
 # No-operations on x86-64 and i386, with which compilers reserve room.
 
-# Intel SDM, "NOP": also those of several bytes, with any number of prefixes
+# Intel SDM, "NOP": also multi-byte ones, with any number of prefixes
 _NOP = re.compile(
     rb"(?:\x66|\x2e)*(?:\x90|\x0f\x1f(?:\0|\x40.|\x44..|\x80.{4}|\x84.{5}))", re.DOTALL
 )

@@ -156,7 +156,7 @@ class Sweep:
         if run.is_late:
             raise SoscopeError(
                 f"the command does not end in {self._limit:g} s without injection, either",
-                hint="--timeout says how long a run may take",
+                hint="--timeout sets how long a run may take",
             )
         if report is None:
             raise SoscopeError("the process of a run was killed")

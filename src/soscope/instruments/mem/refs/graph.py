@@ -25,7 +25,7 @@ class RefGraph:
 
     `targets` are addresses of objects (u64), and `kinds` are numbers of `wire` (REF_OBJECT, …).
     `holders` are indices into the columns of the holders, `addrs` and `holder_kinds`. The address
-    of a root is that of its text. Holders are in the order in which the agent reported them.
+    of a root is the address of its text. Holders are in the order in which the agent reported them.
     """
 
     def __init__(self, parts: list[Words]) -> None:

@@ -74,7 +74,7 @@ class SampledImage:
     def of_file(cls, file: ImageFile, segment: Segment, bias: int, identity: bytes) -> SampledImage:
         """Return a segment of a file, which need not be mapped any more.
 
-        `identity` is that of the file's `elf`.
+        `identity` is the identity of the file's `elf`.
         """
         start = segment.vaddr + bias
         made = cls(None, start, start + segment.memsz)
