@@ -463,7 +463,7 @@ def test_cat_reads_less() -> None:
         ("inject=malloc", "it has no effect"),
         ("inject=malloc:error=ENOMM", "'ENOMM' is no errno"),
         ("inject=malloc:error=ENOMEM:when=0", "when=0: calls are counted from 1 on"),
-        ("inject=malloc:error=ENOMEM:retval=0", "error= and retval= are two results"),
+        ("inject=malloc:error=ENOMEM:retval=0", "error= cannot be combined with retval="),
         ("inject=nobody_knows:error=EIO", "it is not known how 'nobody_knows' fails"),
         ("fault=strlen", "it is not known how 'strlen' fails"),
         ("inject=sqrt:retval=1", "'sqrt' returns a float"),

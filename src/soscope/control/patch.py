@@ -273,7 +273,9 @@ def why(table: PatchTable) -> str:
 
 
 def patch(pid: int, wanted: list[Replacement], callers: list[Caller]) -> Patched:
-    """Put all `wanted` replacements into process `pid`, for calls by `callers` (none: all images).
+    """Put all `wanted` replacements into process `pid`, for calls by `callers`.
+
+    If `callers` is empty, calls of all images are redirected.
 
     Raises NoSuchProcess, NotPermitted, AgentError, and AttachError with the reason. The process
     is then unchanged.

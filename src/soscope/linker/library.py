@@ -257,7 +257,7 @@ class Library:
 
     @property
     def exports(self) -> SymbolTable | None:
-        """Its dynamic symbols, None if they cannot be read; this closes the file."""
+        """The dynamic symbols, None if they cannot be read. Reading them closes the file."""
         if self._exports is None and self.image is not None:
             try:
                 table = self.image.symbols

@@ -63,7 +63,7 @@ class Losses:
         self._spoiled: dict[int, int] = {}
 
     def tick(self, tsc: int) -> None:
-        """Take note that all counters have been read."""
+        """Record that all counters have been read."""
         self._tick = max(self._tick, tsc)
 
     def dropped(self, program: int, tsc: int, totals: tuple[int, ...]) -> None:
@@ -74,7 +74,7 @@ class Losses:
         self._totals[program] = totals
 
     def spoil(self, program: int, count: int) -> None:
-        """Take how many records and counters a program has overwritten so far."""
+        """Take the number of records and counters that a program has overwritten so far."""
         self._spoiled[program] = count
 
     @property
@@ -174,13 +174,13 @@ class Sink:
         """Take clocks that were read together (ns). Earlier units have been handed over."""
 
     def tick(self, tsc: int, monotonic: int) -> None:
-        """Take note that earlier units have been handed over, if no clock pair is needed."""
+        """Record that earlier units have been handed over, if no clock pair is needed."""
 
     def dropped(self, program: int, tsc: int, totals: tuple[int, ...]) -> None:
         """Take the losses so far: dropped[], dropped_exits, images_ and slots_dropped."""
 
     def spoiled(self, program: int, count: int) -> None:
-        """Take how many of its own records and counters a program has overwritten so far."""
+        """Take the number of its own records and counters that a program has overwritten so far."""
 
     def lost(self, start: int, end: int, entries: int, exits: int) -> None:
         """Take a loss of records that could not be written to a file between two times (tsc)."""

@@ -380,7 +380,7 @@ class Spoiled:
         self.count = 0
 
     def begin(self) -> None:
-        """Take note that the agent has written its constant fields."""
+        """Record that the agent has written its constant fields."""
         self._first = self._block.tsc_start
         self._meddling.begin()
 

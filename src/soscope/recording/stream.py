@@ -502,7 +502,7 @@ class Stream(Sink):
         self._losses.dropped(program, tsc, totals)
 
     def spoiled(self, program: int, count: int) -> None:
-        """Take how much a program has overwritten so far."""
+        """Take the number of records and counters that a program has overwritten so far."""
         self._losses.spoil(program, count)
 
     def lost(self, start: int, end: int, entries: int, exits: int) -> None:
@@ -517,7 +517,7 @@ class Stream(Sink):
         self.tick(tsc, monotonic)
 
     def tick(self, tsc: int, monotonic: int) -> None:
-        """Take note that everything up to `tsc` has arrived."""
+        """Record that everything up to `tsc` has arrived."""
         self._passed = max(self._passed, _older(self._lately, tsc, monotonic))
 
     @property
@@ -543,7 +543,7 @@ class Stream(Sink):
         return out
 
     def let_go(self) -> None:
-        """Take note that the input is complete, so everything that waits is in order."""
+        """Pass on everything that waits, because the input is complete."""
         self._until = _FOREVER
 
     def finish(self) -> list[Event]:

@@ -310,7 +310,7 @@ def size_text(size: int) -> str:
 
 # A page of Markdown for any document that --json prints: one fact a line.
 #
-# Of long lists the first rows are shown, which are the largest ones in all documents, and the rest
+# If a list is long, its first rows are shown, which are the largest in all documents, and the rest
 # is one line. Rows become a table if each row is one fact. Rows with lists become items with items
 # below them.
 

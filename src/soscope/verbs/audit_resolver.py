@@ -23,9 +23,9 @@ them the code that it runs meanwhile may overwrite.
 """
 
 DESCRIPTION = """\
-Finds the trampolines of lazy binding by what they do, in a stripped file, too: which argument
-registers each saves and restores, what the code that it calls may overwrite, and where it leads
-out of the file. The file is disassembled (pip install 'soscope[disasm]'), never run.
+Find the trampolines of lazy binding in a dynamic linker, also in a stripped one. Print which
+argument registers each saves and restores, which registers the code that it calls may overwrite,
+and which calls leave the file. The file is disassembled (pip install 'soscope[disasm]'), never run.
 """
 
 EPILOG = """\

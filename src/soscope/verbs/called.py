@@ -45,12 +45,13 @@ soscope called --help lists all options.
 """
 
 DESCRIPTION = """\
-Say which exported functions of libraries are called from other images while COMMAND runs, or in a
-process, and how often; and which never are: whether the function of an advisory is reached.
-IMAGE is the name of a library, or a glob; without one, all libraries are shown that were called.
-Every image is watched, at the price of counting. What is seen are calls through slots: a function
-may still be called inside its own library, and through pointers; a function whose address somebody
-takes, so that such calls are likely, is listed as uncertain and not as never called.
+List the exported functions of libraries that other images call while COMMAND runs, or in a process,
+with the number of calls, and those that are never called. So it answers whether the program reaches
+the function of an advisory. IMAGE is the name of a library, or a glob. Without one, all libraries
+are shown that were called. Every image is watched, which costs as much as counting. Only calls
+through slots are seen: a library may still call its own functions, and a function may be called by
+a pointer. If an image takes a function's address, such calls are likely, and the function is listed
+as uncertain instead of never called.
 """
 
 EPILOG = """\

@@ -25,10 +25,10 @@ soscope check --help lists all options.
 """
 
 DESCRIPTION = """\
-Compares what a file says of its own linking: stubs, slots, relocations or bind records, and what
-the lazy halves give the resolver. Tools and loaders rely on each of them without comparing them.
-Remarks say what would make the file harder to attack. Nothing of it is run on this machine's
-processor.
+Compare what a file tells about its own linking: stubs, slots, relocations or bind records, and what
+the lazy halves pass to the resolver. Tools and loaders rely on each of them without comparing them.
+Remarks list properties that make the file easier to attack. The processor of this machine never
+runs code of the file.
 """
 
 EPILOG = """\
@@ -48,7 +48,7 @@ OPTIONS = [
         "--hardening",
         dest="hardening",
         group="what to look for",
-        help="say which files are not made for IBT and shadow stacks (x86), BTI and PAC"
+        help="list files that are not built for IBT and shadow stacks (x86), BTI and PAC"
         " (aarch64), too",
     ),
     Option(

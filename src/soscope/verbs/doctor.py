@@ -23,9 +23,9 @@ Say what works on this system and what does not, with what to type about it.
 """
 
 DESCRIPTION = """\
-Looks at the installation, the rights, the kernel and the processor, mostly by trying; and, of
-a process or file, at how it was linked, which of its images can be hooked, which C library
-and interpreter it is, and about what each way to trace it costs.
+Check the installation, the rights, the kernel and the processor, mostly by trying. For a process or
+file, also print how it was linked, which of its images can be hooked, which C library and
+interpreter it is, and roughly what each way to trace it costs.
 """
 
 EPILOG = """\

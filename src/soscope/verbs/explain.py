@@ -48,11 +48,11 @@ the call to the dynamic linker; or in a running process, and how a hook gets the
 """
 
 DESCRIPTION = """\
-Follows one call. In a file: the instructions that call, the stub and the slot, what the slot holds
-at first, the way to the lazy resolver and what that is given, and what every later call does; with
-two ELF or Mach-O files, or one universal file, in two columns. In a process: with the
-addresses of that very process, and what a hook would write where. Nothing is run, and a process
-is only read.
+Follow one call. In a file: show the instructions that call, the stub and the slot, what the slot
+holds at first, the path to the lazy resolver and the resolver's arguments, and what every later
+call does. Two ELF or Mach-O files, or one universal file, are shown in two columns. In a process:
+show the addresses of this process, and what a hook would write. Nothing is run, and a process is
+only read.
 """
 
 EPILOG = """\

@@ -47,9 +47,9 @@ soscope export --help lists all options.
 """
 
 DESCRIPTION = """\
-Write the calls of a recording that soscope trace --record made, or the profile of one that soscope
-prof -o made, for another program. OUT is made anew, and holds either all of it or what it held
-before. Nothing of the target is needed. gmon is two files for each image, OUT.IMAGE.gmon and
+Write a recording for another program: the calls that soscope trace --record has recorded, or the
+profile that soscope prof -o has recorded. OUT holds either all of it or what it held before.
+Nothing of the target is needed. gmon makes two files for each image, OUT.IMAGE.gmon and
 OUT.IMAGE.sym, and soscope prints the command for gprof.
 """
 

@@ -207,36 +207,35 @@ soscope inject --help lists all options.
 """
 
 DESCRIPTION = """\
-Run COMMAND; calls that cross the boundary of its shared libraries and that a rule chooses fail,
-return what the rule says, or wait. Each of them is shown as soscope trace would, with (INJECTED)
-or (DELAYED) at the end of its line; other calls are not. The command's own output, exit status
-and signals stay what they are; the trace goes to standard error, or to FILE with -o.
+Run COMMAND. A rule chooses among the calls that cross the boundary of its shared libraries, and
+lets them fail, return another value, or wait. Each of them is shown as soscope trace shows it, with
+(INJECTED) or (DELAYED) at the end of its line. Other calls are not shown. The command's own output,
+exit status and signals stay what they are; the trace goes to standard error, or to FILE with -o.
 
-With --sweep COMMAND is run again and again, and standard output, or FILE, says at which call sites
-a failure makes it crash, hang or give up. Its own output is not shown; its standard input is empty.
+With --sweep, COMMAND is run many times. Standard output, or FILE, lists the call sites at which a
+failure makes it crash, hang or give up. Its own output is not shown; its standard input is empty.
 """
 
 EPILOG = """\
-RULE is strace's: inject=SET or fault=SET, and keys behind colons. SET is names of functions or
+RULE is as in strace: inject=SET or fault=SET, and keys after colons. SET is names of functions or
 globs, separated by commas. The first rule that chooses a call decides; all count it.
 
   error=E         the function fails: it returns what it returns when it fails, and errno is E (a
                   name or number); pthread_* and posix_memalign return E; getaddrinfo: EAI_*
   retval=V        it returns V (decimal, 0x..., negative); errno=N beside it sets errno
-  when=N          which call: its Nth alone; N..M, N+ and N.. (all from there on), N+STEP, N..M+STEP
-  probability=P   of those, each with this chance: 0 to 1, or 25%; chosen by --seed
-  delay_enter=T   it waits before, delay_exit=T: behind the call: microseconds, or with s, ms,
+  when=N          which call: only the Nth; N..M, N+ and N.. (all from there on), N+STEP, N..M+STEP
+  probability=P   each of these with this chance: 0 to 1, or 25%; chosen by --seed
+  delay_enter=T   it waits before the call, delay_exit=T after it: microseconds, or with s, ms,
                   us, ns; without error= and retval= the function is called
-  from=IMAGE      calls by this image alone; may be repeated
-  site=IMAGE+0xN  calls that return to this link-time address alone
+  from=IMAGE      only calls by this image; may be repeated
+  site=IMAGE+0xN  only calls that return to this link-time address
 
 fault= without error= takes the first error that the function's manual lists. Calls are counted
 for each rule and function, by all threads of a process together, from 1 on.
 
 A sweep runs COMMAND twice as it is, then once for each call site, whose first call fails by the
-function's own rule (fault=). That is an error where the status is another one, a crash where a
-signal ends it, a hang where it takes too long, and wrong where the status is the same, but not
-the output.
+function's own rule (fault=). The result is an error if the status differs, a crash if a signal
+ends it, a hang if it takes too long, and wrong if the status is the same, but not the output.
 
 exit status: COMMAND's, or soscope dies of the signal that killed it; 125 if soscope
 itself failed or was misused, 126 if COMMAND cannot be executed, 127 if it was not found. Of a

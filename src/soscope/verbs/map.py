@@ -73,10 +73,10 @@ soscope map --help lists all options.
 """
 
 DESCRIPTION = """\
-Of files: facts, and a row for every slot through which code reaches a symbol, with all the
-linker's stubs that lead through it. Nothing is run. Of a process: its images in the order of the
-loader, with their mappings, and every slot: unbound, bound, interposed or hooked. The process is
-not stopped, and no code runs in it.
+For files, print facts, and a row for every slot through which code reaches a symbol, with all stubs
+of the linker that jump through it. Nothing is run. For a process, print its images in the order of
+the loader, with their mappings, and every slot: unbound, bound, interposed or hooked. The process
+is not stopped, and no code runs in it.
 """
 
 EPILOG = """\

@@ -32,8 +32,8 @@ class Option:
 
     `flags` are its spellings, `aliases` are former ones, of which no help tells, and `dest` is the
     attribute that it sets. `convert` makes a value
-    from a word, and `choices` are the words that are allowed. Of the options with the same
-    `rivals`, only one may be given.
+    from a word, and `choices` are the words that are allowed. Only one of the options
+    with the same `rivals` may be given.
     """
 
     __slots__ = (

@@ -89,18 +89,18 @@ soscope patch --help lists all options.
 """
 
 DESCRIPTION = f"""\
-Load a library into a running process, by the process's own loader, and have calls of a function
-reach one of that library. That stands when patch returns, and goes on without soscope until
---undo gives each slot its old bytes and closes the library.
+Load a library into a running process, by the process's own loader, and redirect calls of a function
+to a function of that library. The redirection stays when patch returns, and needs no soscope.
+--undo restores the bytes of each slot and closes the library.
 
-Of a COMMAND, the library is loaded and the calls are led to it before main. COMMAND's own output,
-exit status and signals stay what they are; nothing is added to its environment.
+With a COMMAND, the library is loaded and the calls are redirected before main. COMMAND's own
+output, exit status and signals stay what they are; nothing is added to its environment.
 
 {ABOUT}"""
 
 EPILOG = """\
-A second --replace of a symbol takes the place of the first. One command applies all of its
---replace, or none. soscope trace -p and inject -p go on top of it, and leave it in place.
+A second --replace of a symbol replaces the first. One command applies all of its --replace options,
+or none. soscope trace -p and inject -p work on a patched process, and leave the patch in place.
 soscope detach undoes it, too.
 
 exit status with -p: 0 fine, 1 the library cannot be loaded, something could not be undone, or a
@@ -226,7 +226,7 @@ def parse(arguments: list[str]) -> PatchOptions:
 def run(invocation: Invocation) -> int:
     """Run the verb. Return 0, or 1 if something could not be put in place or undone.
 
-    Of a command, return its exit status, or die of its signal.
+    With a command, return the command's exit status, or die of its signal.
     """
     try:
         options = parse(invocation.words)

@@ -63,8 +63,8 @@ soscope report --help lists all options.
 
 DESCRIPTION = """\
 Show a recording on standard output: the calls as soscope trace prints them, or the table of
-one that was made with -c or --count-only. With -c, the calls become a table, too. A recording
-that is still being written, or that ends in the middle, is shown as far as it goes.
+one that was made with -c or --count-only. With -c, the calls become a table, too. If a
+recording is still being written, or ends in the middle, its complete part is shown.
 """
 
 EPILOG = """\

@@ -59,10 +59,10 @@ soscope resolve --help lists all options.
 """
 
 DESCRIPTION = """\
-Answers with the address that dlsym(RTLD_DEFAULT, NAME) would return in the process: by the
-loader's own search list, with versions, interposition, copy relocations, IFUNCs and thread-local
-variables. What no loader would find may still be a static symbol, and is marked as one. Where
-several symbols could be meant, all are listed, and none is chosen.
+Print the address that dlsym(RTLD_DEFAULT, NAME) would return in the process: by the loader's own
+search list, with versions, interposition, copy relocations, IFUNCs and thread-local variables. A
+name that no loader would find may still be a static symbol, and is then marked as one. If several
+symbols fit, all are listed, and none is chosen.
 """
 
 EPILOG = """\

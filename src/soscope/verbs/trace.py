@@ -162,14 +162,14 @@ with -o.
 
 EPILOG = """\
 With -p PID, a process that runs already is traced, until --duration is over, Ctrl-C or
-SIGTERM: then everything in it is put back as it was. soscope detach -p PID does that where
-soscope itself was killed. -p PID,PID and -p again trace several; -p NAME the one that is
-called so (as pgrep -x finds it).
+SIGTERM: then everything in it is restored. If soscope itself was killed, soscope detach -p
+PID does that. -p PID,PID and several -p trace several; -p NAME traces the only process of
+that name (as pgrep -x finds it).
 
 EXPR is ltrace's filter expression: rules [+-]SYMBOL@CALLER one after the other; the last
-one that matches a call decides. Patterns are globs on the whole name, or POSIX basic
-regular expressions between slashes; a comma separates rules like a plus. Behind the @
-stands the image that CALLS (MAIN is the program); -l names the image that is called.
+one that matches a call decides. Patterns are globs for the whole name, or POSIX basic
+regular expressions between slashes; a comma separates rules like a plus. After the @
+follows the image that CALLS (MAIN is the program); -l names the image that is called.
 %mem, %file, %desc, %stream, %net, %string, %thread, %process, %dl, %time, %signal and
 %syscall are sets of functions.
 Without -e, --from and -l, the calls of the program itself are shown.
@@ -178,7 +178,7 @@ CONDITION compares the arguments of a call (by their names in its declaration, o
 arg2...), ret, errno, failed, duration, symbol, caller, callee, pid, tid and depth, with
 numbers, 'texts' and CONSTANTS, by < <= > >= == != ~ !~ &; and, or, not join such tests.
 
-IMAGE is a glob on the soname (or the file name, where there is none), a path, a /regex/,
+IMAGE is a glob for the soname (or the file name, if there is none), a path, a /regex/,
 MAIN or all. SIZE takes k, M, G and KiB, MiB, GiB (1024), kB, MB, GB (1000). TIME takes
 ms, s, m, h.
 

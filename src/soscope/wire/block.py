@@ -888,7 +888,7 @@ class Meddling:
         self._keep(_LAID_OUT)
 
     def begin(self) -> None:
-        """Take note that the agent has written its constant fields."""
+        """Record that the agent has written its constant fields."""
         self._keep(_WRITTEN_ONCE)
         self._block.keep_written()
         self._has_begun = True

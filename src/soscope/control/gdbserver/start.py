@@ -181,7 +181,7 @@ class GdbserverLeaving:
         return any(process_of(name) == pid and name not in self._stub.waiting for name in names)
 
     def finish(self) -> None:
-        """Undo all changes while all are stopped, and let them go on. Raises RemoteError."""
+        """Undo all changes while all processes are stopped, and resume them. Raises RemoteError."""
         family, stub = self._family, self._stub
         if self._keeps_threads:
             if self._has_interrupted and len(family.engines) > 1:

@@ -40,9 +40,9 @@ Change = tuple[int, int, int, int]  # address, before, after, bytes
 class Taken(Record):
     """The result of undoing changes: words restored, and words that other code has changed.
 
-    `left` are (address, value) of the latter. `returns` counts return addresses that were
-    restored, and `kept` the words by which unwinders still ask the agent. `stays` tells why the
-    memory of sessions was not freed, "" if it was.
+    `left` are (address, value) of the words that other code has changed. `returns` counts return
+    addresses that were restored, and `kept` the words by which unwinders still ask the agent.
+    `stays` tells why the memory of sessions was not freed, "" if it was.
     """
 
     restored: int = 0
@@ -747,7 +747,7 @@ def put_back(
 
 
 def put_back_at(memory: RemoteMemory, agent: Resident, places: list[int]) -> int:
-    """Restore those words at these addresses that are still the agent's return addresses.
+    """Restore the words at these addresses, if they are still the agent's return addresses.
 
     Return their number.
     """

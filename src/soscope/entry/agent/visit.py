@@ -77,7 +77,7 @@ _TRIES_CLEAR = 20  # stops at which threads should leave code of agent or loader
 class Visit:
     """One visit of process `pid`, from one thread of soscope.
 
-    `facts` are those that the agent needs. `agents` are the agents that are already in the
+    `facts` are what the agent needs to know. `agents` are the agents that are already in the
     process. `threads` are its threads while they are stopped. `tries` counts the stops.
     `filtered` maps threads with seccomp filters that allow the agent to the number of their
     filters. `file` is the device and the inode of its program's file. If a loader was told to run
@@ -314,7 +314,7 @@ class Visit:
         return bool(self.memory.read(self.facts.base, 4))
 
     def check_same(self) -> None:
-        """Check that the process and its program are still those that were examined.
+        """Check that the process and its program are still the examined ones.
 
         Raises NoSuchProcess and Executed, and SoscopeError if that cannot be checked.
         """

@@ -79,7 +79,7 @@ class Convention:
     of a set of flags to its differing values: here -> on x86-64. `values` has the same for sets
     that are no flags. `errnos` are (first, count, first on x86-64) of differing values of errno.
 
-    Results: `result` is the register of a result. Of a 64-bit result on a 32-bit machine it has
+    Results: `result` is the register of a result. For a 64-bit result on a 32-bit machine it has
     the lower half if `result_upper` is set, and the upper half if `result_lower` is set.
     `result_float` is the register of a float result, and `result_x87` of an 80-bit float ("": its
     name is not known). With `result_top`, the number of both is in bits 11 to 13 of that

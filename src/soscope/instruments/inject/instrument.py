@@ -175,7 +175,7 @@ class _RuleParser:
         rule = self.rule
         if rule.retval is not None and rule.fails:
             what = "error=" if rule.error is not None else "fault="
-            raise self.wrong(f"{what} and retval= are two results")
+            raise self.wrong(f"{what} cannot be combined with retval=")
         if rule.errno is not None and rule.retval is None:
             raise self.wrong("errno= stands beside retval=; error= sets errno by itself")
         if not rule.returns and not rule.delay_enter and not rule.delay_exit:

@@ -180,7 +180,7 @@ class BlocksInstrument(Instrument):
             self._aggregate.begun()
 
     def process(self, pid: int, block: ControlBlock) -> None:
-        """Take note of a program. As soon as there are two, all events get times of the clock.
+        """Record a new program. As soon as there are two, all events get times of the clock.
 
         The events of all programs have one order. A thread that numbers its events itself cannot
         know about events of another program.

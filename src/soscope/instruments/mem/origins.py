@@ -25,7 +25,7 @@ Place = tuple[str | None, int]  # file and line, (None, 0) if there is no file
 
 
 class Origins:
-    """The origins of a process, by number. The table is read once, places when asked for.
+    """The origins of a process, by number. The table is read once, and lines on request.
 
     `line` returns the line for a code object and the bytes from its first instruction to the one
     that ran, None if that instruction belongs to no line.

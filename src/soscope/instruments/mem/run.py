@@ -38,10 +38,10 @@ _PATIENCE = 5.0  # seconds for which all processes but the first may be held up 
 class RssInstrument(Instrument):
     """Measures the resident memory of all processes by `divide` when they end.
 
-    If objects are counted, `measure` is called when they are read. Of thousands of children the
-    last ones are not measured, as that would take longer than they run. With `is_visit`,
-    processes that go on are measured when soscope detaches. `prepare` is called once while the
-    processes run.
+    If objects are counted, `measure` is called when they are read. If there are thousands of
+    children, the last ones are not measured, because that would take longer than they run. With
+    `is_visit`, processes that go on are measured when soscope detaches. `prepare` is called once
+    while the processes run.
     """
 
     name = "rss"

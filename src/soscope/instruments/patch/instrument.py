@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PatchInstrument(Instrument):
-    """Puts `wanted` in place before `main` runs, for calls by `callers` (none: all images).
+    """Puts `wanted` in place before `main` runs, for calls by `callers` (all images if empty).
 
     `failure` tells which replacement could not be put in place, if the command did not run for
     that reason. `notes` tell of child programs in which nothing could be replaced, of symbols

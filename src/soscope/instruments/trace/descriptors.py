@@ -161,7 +161,7 @@ class Descriptors:
         self._over: list[Entry] = []
 
     def meet(self, programs: Programs) -> None:
-        """Take the programs, which have the images with their addresses."""
+        """Take the programs. They have the images, with their addresses."""
         self._callbacks = Callbacks(programs)
         self._standard = StandardStreams(programs)
 

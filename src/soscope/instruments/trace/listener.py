@@ -38,7 +38,7 @@ class Listener:
     shown: int | None = None
 
     def meet(self, programs: Programs) -> None:
-        """Take the programs, which have the images. Called before `begin`."""
+        """Take the programs. They have the images. Called before `begin`."""
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
         """Get ready for the calls that the filter `selection` chooses."""

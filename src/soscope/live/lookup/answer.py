@@ -179,8 +179,8 @@ class Batch:
     """Many queries, divided by how they are answered: `names` and `addrs` in one pass each.
 
     `keys` has, for each query, its text in `names` or `addrs`, "" for a query that is answered
-    alone. The latter are Query objects in `queries`. Plain names and addresses, of which there
-    may be very many, are not converted.
+    alone. These are Query objects in `queries`. Plain names and addresses are
+    not converted, because there may be very many.
     """
 
     __slots__ = ("addrs", "keys", "names", "queries")

@@ -71,7 +71,7 @@ class JsonLinesListener(Listener):
         self._backlog = Backlog(output.write)
 
     def meet(self, programs: Programs) -> None:
-        """Take the programs, which have the places of calls."""
+        """Take the programs. They have the images in which calls return."""
         if self._display.stacks:
             from soscope.report.trace.adorned import CallStacks
 

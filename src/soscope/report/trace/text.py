@@ -330,7 +330,7 @@ def _inside(outcome: TraceOutcome, functions: FunctionNames, *, verbose: bool) -
 
 
 def _pointers(outcome: TraceOutcome, functions: FunctionNames) -> list[str]:
-    """Say which functions a hooked image may call by pointers that the loader put into its data.
+    """List functions that a hooked image may call by pointers that the loader put into its data.
 
     Files are read for this, so it is asked where nothing else is missing.
     """
@@ -530,7 +530,7 @@ class TextListener(Listener):
         self._parts: list[str] = []  # lines to be written
 
     def meet(self, programs: Programs) -> None:
-        """Take the programs, whose images name the return addresses of calls."""
+        """Take the programs. They have the images in which calls return."""
         if self._adorned is not None:
             self._adorned.programs = programs
 

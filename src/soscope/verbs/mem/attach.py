@@ -48,13 +48,13 @@ soscope mem attach --help lists all options.
 """
 
 DESCRIPTION = """\
-Without --blocks, the interpreter of a running process takes note of where each object is made. It
-goes on when the command has returned, without soscope; soscope mem snapshot shows the objects,
-soscope detach ends it.
+Without --blocks, the interpreter of a running process records from now on where each object is
+made. The recording goes on when the command has returned, and needs no soscope. soscope mem
+snapshot shows the objects, and soscope detach ends it.
 
-With --blocks, soscope stays and records each native block and mapping that the process makes from
-now on, into REC: until Ctrl-C, for --duration, or to the end of the process. Then everything is
-taken out of it again.
+With --blocks, soscope stays, and records in REC each native block and mapping that the process
+makes from now on: until Ctrl-C, for --duration, or to the end of the process. Then it takes
+everything out of the process again.
 """
 
 EPILOG = """\

@@ -44,9 +44,9 @@ soscope mem leaks --help lists all options.
 """
 
 DESCRIPTION = """\
-Show the native blocks and mappings that were alive at the end of a recording. With -p, soscope goes
-into a running process and records what it makes from then on; at the end those are shown that are
-older than --older and still there, and everything is taken out of the process again.
+Show the native blocks and mappings that were alive at the end of a recording. With -p, record the
+blocks that a running process makes from now on. At the end, show the blocks that are older than
+--older and still exist, and take everything out of the process again.
 """
 
 EPILOG = """\

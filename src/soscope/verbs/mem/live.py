@@ -59,12 +59,12 @@ soscope mem live --help lists all options.
 """
 
 DESCRIPTION = """\
-Has the interpreter of a process take note of where each object is made, as soscope mem attach does,
-and shows what grows: at a terminal in one place, else one table after the other. At the end the
-process stops counting, unless it did so before.
+Show which objects of a process become more. Its interpreter records where each object is made, as
+with soscope mem attach. On a terminal the table is refreshed in place, otherwise one table follows
+the other. At the end the process stops counting, unless it did so before.
 
-Where there is no interpreter, or with --blocks, soscope records the native blocks and mappings that
-the process makes meanwhile, and shows which of them stay; then it takes itself out again.
+If there is no interpreter, or with --blocks, soscope records the native blocks and mappings that
+the process makes meanwhile, and shows the ones that stay. Then it takes everything out again.
 """
 
 EPILOG = """\

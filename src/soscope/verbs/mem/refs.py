@@ -43,17 +43,17 @@ soscope mem refs --help lists all options.
 """
 
 DESCRIPTION = """\
-Takes some of the objects that were made at a line and are alive, and shows of each the shortest way
-from what holds it for good: a global variable of a module, an attribute of a class, a variable of a
-function that runs. Ways of one shape are counted together. Objects that are older than soscope mem
-attach have no line.
+Take some of the living objects that were made at a line. For each, show the shortest path to it
+from a root that keeps it alive: a global variable of a module, an attribute of a class, or a
+variable of a function that runs. Paths of the same form are counted together. Objects that are
+older than soscope mem attach have no line.
 """
 
 EPILOG = """\
-The interpreter waits for the time that it takes to tell which objects refer to which, and to read
-that: about a second for a million objects.
-exit status: 0 fine, 1 the process cannot be visited, does not count its objects, or none of that
-line is alive, 2 wrong usage, 3 not permitted, 4 no such process.
+The interpreter waits while soscope finds out which objects refer to which: about a second for a
+million objects.
+exit status: 0 fine, 1 the process cannot be visited, does not count its objects, or no object of
+that line is alive, 2 wrong usage, 3 not permitted, 4 no such process.
 """
 
 OPTIONS = [

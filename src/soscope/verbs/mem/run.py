@@ -54,9 +54,9 @@ soscope mem run --help lists all options.
 """
 
 DESCRIPTION = """\
-Run COMMAND, and say at its end on standard error what is alive then, and where it was made. With
--o it prints nothing, and keeps a recording. Without --objects and --blocks, it is objects where
-COMMAND is an interpreter of Python or Ruby, else blocks. COMMAND's own output, exit status and
+Run COMMAND, and show on standard error at its end what is alive, and where it was made. With -o,
+print nothing, and keep a recording. Without --objects and --blocks, objects are recorded if COMMAND
+is an interpreter of Python or Ruby, and blocks otherwise. COMMAND's own output, exit status and
 signals stay what they are.
 """
 

@@ -39,17 +39,17 @@ soscope mem snapshot --help lists all options.
 
 DESCRIPTION = """\
 Show which objects a running process has at this moment, by file, line and type. Objects that are
-older than soscope mem attach have no file: without it all are, and only types can be told.
+older than soscope mem attach have no file. If the process was never attached to, these are all
+objects, and the table only has types.
 
-With --blocks, soscope goes into the process and records what it makes of native blocks and
-mappings for the time of --duration; at the end those are shown that are still there, by stack.
-Blocks that are older are not known. A process without Python or Ruby has blocks alone: they are
-shown without --blocks, too.
+With --blocks, record the native blocks and mappings that the process makes for the time of
+--duration. At the end, show the ones that still exist, by stack. Blocks from before are not known.
+If a process has neither Python nor Ruby, its blocks are shown without --blocks, too.
 """
 
 EPILOG = """\
-The process stands still for the time that it takes to read its objects. An interpreter that runs
-no code and waits for nothing cannot be asked.
+The process stands still for the time that it takes to read its objects. soscope cannot read an
+interpreter that neither runs code nor waits for something.
 exit status: 0 fine, 1 the process cannot be visited, 2 wrong usage, 3 not permitted, 4 no such
 process.
 """

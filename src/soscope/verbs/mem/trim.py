@@ -21,9 +21,9 @@ soscope mem where -p PID says before how much that will be.
 """
 
 DESCRIPTION = """\
-One thread of the process calls malloc_trim(0) of glibc while the others run, and then goes on with
-what it did. No thread that is in malloc or in the loader is taken for it. Prints the resident
-memory (RSS) before and after. malloc locks one arena after the other meanwhile.
+Let one thread of the process call glibc's malloc_trim(0) while the others run. Then the thread goes
+on with what it did. soscope never takes a thread that is in malloc or in the loader. Print the
+resident memory (RSS) before and after. malloc locks one arena after the other meanwhile.
 """
 
 EPILOG = """\

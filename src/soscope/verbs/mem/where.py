@@ -35,10 +35,10 @@ soscope mem where --help lists all options.
 """
 
 DESCRIPTION = """\
-Prints one table that adds up to the resident memory (RSS): blocks in use, what malloc keeps free
-by arena, files by library, stacks, shared memory, huge pages, and the rest. Below it: what
-malloc_trim(0) would give back, which block pins the top of the heap, and a verdict: leak, retention
-or unknown, with the setting that would help. One look never says leak.
+Print one table that adds up to the resident memory (RSS): blocks in use, free memory of malloc by
+arena, files by library, stacks, shared memory, huge pages, and the rest. Below it are the memory
+that malloc_trim(0) would give back, the block that pins the top of the heap, and a verdict: leak,
+retention or unknown, with the setting that would help. After one look the verdict is never leak.
 """
 
 EPILOG = """\

@@ -46,10 +46,10 @@ soscope prof attach --help lists all options.
 
 DESCRIPTION = """\
 Profile a running process: until Ctrl-C, for --duration, or to the end of the process. Then every
-word that was changed in it has its old value again, and standard output says in which functions
-its time went, and which functions of shared libraries were called, how often and for how long.
-Without --mode, --boundary and --sample one table has its own functions, by samples, and its calls.
-With -o it prints nothing, and keeps a recording.
+word that was changed in it is restored, and standard output shows in which functions its time went,
+and how often and for how long functions of shared libraries were called. Without --mode, --boundary
+and --sample, one table has its own functions, by samples, and its calls. With -o, nothing is
+printed, and a recording is kept.
 """
 
 EPILOG = """\

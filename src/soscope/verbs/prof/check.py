@@ -22,10 +22,10 @@ soscope prof check --help lists all options.
 """
 
 DESCRIPTION = """\
-Says with which options an ELF file was instrumented (-pg, -pg -mfentry, -finstrument-functions,
--fpatchable-function-entry), how many places of its code call the hook, and how many of those are in
-inlined functions; which ways to record will work for it, and about how many nanoseconds each costs
-a call; and with which options it were better built. Nothing of it is run.
+Print with which options an ELF file was instrumented (-pg, -pg -mfentry, -finstrument-functions,
+-fpatchable-function-entry), how many call sites of the hook its code has, and how many of them are
+in inlined functions. Then list the ways to record that will work for it, with the nanoseconds that
+each costs a call, and the options that would make a better build. The file is never run.
 """
 
 EPILOG = """\

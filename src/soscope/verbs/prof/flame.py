@@ -34,9 +34,9 @@ soscope prof flame --help lists all options.
 """
 
 DESCRIPTION = """\
-Draw a flame graph of the profile that soscope prof run -o REC or attach -o REC has recorded:
-functions below those that called them. The wider a frame, the longer it took; or the more calls
-were made in it, where nothing was timed.
+Draw a flame graph of the profile that soscope prof run -o REC or attach -o REC has recorded, with
+functions below their callers. The wider a frame, the longer it took. If nothing was timed, the
+width stands for the number of calls.
 """
 
 EPILOG = """\

@@ -52,10 +52,10 @@ soscope prof report --help lists all options.
 """
 
 DESCRIPTION = """\
-Show the profile that soscope prof run -o REC or attach -o REC has recorded: functions by the time
-that they took themselves, or by their calls where nothing was timed.
+Show the profile that soscope prof run -o REC or attach -o REC has recorded: functions by self time,
+or by calls if nothing was timed.
 
-A file of gprof's or of glibc's LD_PROFILE is recognised by its content. LD_PROFILE counts functions
+A file of gprof or of glibc's LD_PROFILE is recognized by its content. LD_PROFILE counts functions
 that begin in the same 32 bytes as one. The report lists these functions, and they have no number.
 """
 

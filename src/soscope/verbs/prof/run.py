@@ -211,10 +211,10 @@ soscope prof run --help lists all options.
 """
 
 DESCRIPTION = """\
-Run COMMAND, and say at its end on standard error in which functions its time went, and which
-functions of shared libraries were called, how often and for how long. Without --mode, --boundary
-and --sample one table has its own functions, by samples, and its calls. With -o it prints
-nothing, and keeps a recording. COMMAND's own output, exit status and signals stay what they are.
+Run COMMAND. At its end, standard error shows in which functions its time went, and how often and
+for how long functions of shared libraries were called. Without --mode, --boundary and --sample, one
+table has its own functions, by samples, and its calls. With -o, nothing is printed, and a recording
+is kept. COMMAND's own output, exit status and signals stay what they are.
 """
 
 EPILOG = """\

@@ -92,7 +92,7 @@ class Link(Record, eq=True):
 class RefSearch:
     """Searches paths up from objects. `ranks` has for each holder its rank as a root.
 
-    Rank 0 means that the holder is no root. Of two roots that are equally far, the one with the
+    Rank 0 means that the holder is no root. If two roots are equally far, the one with the
     higher rank is chosen. `end` is the time of the monotonic clock at which the search gives up.
     """
 
@@ -188,7 +188,7 @@ class RefSearch:
     def _best(self, rows: Places) -> int | None:
         """Return the row whose holder is the best root, None if none is a root.
 
-        Of equal ones, the root that was reported last is chosen.
+        If roots are equal, the one that was reported last is chosen.
         """
         holders = self._graph.holders[rows]
         ranks = self._ranks[holders]

@@ -220,9 +220,9 @@ class SampledProcess:
         """Return whether a thread had a processor when this turn began.
 
         If it had to wait for one before, it stands where it gave its processor away, mostly behind
-        a system call. It is let go, and asked again in another turn, but for the last of several.
-        If it has waited only since the turn began, it stands where the sampler took its processor,
-        which is anywhere.
+        a system call. soscope resumes it and asks it again in another turn, except after the last
+        of several. If it has waited only since the turn began, it stands where the sampler took
+        its processor, which is anywhere.
         """
         try:
             _, delay, turns = thread.account.look()
