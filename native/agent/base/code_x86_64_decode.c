@@ -143,7 +143,7 @@ static void read_modrm(struct cursor *cursor, uint8_t rex, struct sosc_insn *ins
 }
 
 // VEX and EVEX: general registers occur only in memory operands, and in a few BMI instructions;
-// they are read like those of other instructions.
+// they are read like registers of other instructions.
 static bool read_vector(struct cursor *cursor, uint8_t first, struct sosc_insn *insn)
 {
 	uint8_t rex, map, p0 = next(cursor);

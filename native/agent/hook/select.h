@@ -12,7 +12,7 @@ struct sosc_loaded;
 struct sosc_chosen { // the choice of one instrument
 	uint32_t plan; // index in sosc_session->plan
 	const struct sosc_function *function; // entry of the function; never NULL
-	uint16_t flags; // its flags, with those of a matching glob
+	uint16_t flags; // its flags, with the flags of a matching glob
 	bool unknown; // no table has the function
 	bool asked; // soscope was asked already, and the name tells it nothing
 };

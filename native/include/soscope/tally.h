@@ -17,7 +17,7 @@ enum {
 };
 
 enum sosc_tally_order {
-	SOSC_TALLY_OPEN = 1, // hook slots; when repeated, those of images loaded since
+	SOSC_TALLY_OPEN = 1, // hook slots; when repeated, slots of images loaded since
 	SOSC_TALLY_LOOK = 2, // copy the counters
 	SOSC_TALLY_CLOSE = 3, // give all slots their old values back
 };

@@ -867,7 +867,7 @@ class Attachments:
             tick()
 
     def _are_there(self) -> bool:
-        """Return whether any process is left, and detach from those that have ended."""
+        """Detach from processes that have ended. Return whether any process is left."""
         left = False
         for target in self.targets:
             if target.is_over():

@@ -104,7 +104,7 @@ def fork(
 ) -> Child:
     """Fork a process that waits before it executes `command`.
 
-    `descriptors` are those that the process may inherit. `preload` makes the environment for the
+    The process may inherit `descriptors`. `preload` makes the environment for the
     order PRELOAD. With `dies_with_us` the process is killed when this thread ends. Raises OSError
     if no process or no pipe can be made.
     """

@@ -331,7 +331,7 @@ class _Patching:
         return result
 
     def _look(self, visit: Visit, old: Resident | None) -> None:
-        """Add the wanted replacements to those that are in place already."""
+        """Add the wanted replacements to the existing ones."""
         if old is not None and old.has_patches:
             self.before, self.table = old.patches(), old.patches()
         try:

@@ -98,7 +98,7 @@ class Signals:
             _children.keep()
 
     def drop(self) -> None:
-        """Discard the pending signals, except those that the caller had blocked before."""
+        """Discard the pending signals, except signals that the caller had blocked before."""
         ours = set(OWN_SIGNALS) - (self._mask or set())
         while signal.sigtimedwait(ours, 0):
             pass  # each call discards a pending one

@@ -54,7 +54,7 @@ class OpenFrames(Generic[_T]):
         return gone
 
     def leave(self, thread: int, addr: int, sp: int) -> tuple[list[Frame[_T]], list[Frame[_T]]]:
-        """Return the calls that have returned to `addr`, and those that are gone: newest first.
+        """Return the calls that have returned to `addr`, and lost calls, the newest first.
 
         `sp` is the stack pointer after the return. Several calls return at the same time if one
         was a tail call of the other.
@@ -87,11 +87,11 @@ class OpenFrames(Generic[_T]):
         return stack[-1] if stack else None
 
     def forget(self, thread: int) -> list[Frame[_T]]:
-        """Drop the calls of a thread. Return those that were open, the newest first."""
+        """Drop the calls of a thread. Return the open ones, the newest first."""
         return self._stacks.pop(thread, [])[::-1]
 
     def clear(self) -> list[Frame[_T]]:
-        """Drop all calls. Return those that were open."""
+        """Drop all calls. Return the open ones."""
         stacks, self._stacks = self._stacks, {}
         return [frame for stack in stacks.values() for frame in stack]
 

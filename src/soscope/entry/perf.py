@@ -112,7 +112,7 @@ class PerfEvents:
         self._processors = range(os.sysconf("SC_NPROCESSORS_CONF"))
 
     def add(self, pid: int) -> None:
-        """Sample all threads of a process, and those that they will make.
+        """Sample all threads of a process, and threads that they will make.
 
         Raises OSError if that is not allowed, or if there are too many threads.
         """

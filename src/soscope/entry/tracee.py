@@ -256,7 +256,7 @@ class Moments:
         self._rests.release(stopped)
 
     def close(self) -> None:
-        """Detach from all threads, but first from those that make the rest of a call.
+        """Detach from all threads, but first from threads that make the rest of a call.
 
         Threads that have only been asked go on when this process ends.
         """
@@ -531,7 +531,7 @@ class Tracee:
     ) -> None:
         """Let the thread run until a SIGTRAP: a breakpoint, or the end of one step.
 
-        All other signals except those of faults must be blocked, and fault signals that another
+        All other signals must be blocked, except signals of faults, and fault signals that another
         process has sent are held back. The process that would end a SIGSTOP of the target may
         itself wait for soscope, so the thread goes on regardless of such a stop. `on_syscall` is
         called at the begin and the end of each system call. It needs PTRACE_O_TRACESYSGOOD.
@@ -768,7 +768,7 @@ def begin_anew(tracee: Tracee, registers: arch.Registers) -> None:
 class Borrowed:
     """`with Borrowed(tid) as tracee:` keeps the thread's registers and signal mask.
 
-    All its signals except those of faults are blocked meanwhile, and fault signals that processes
+    All its signals are blocked meanwhile, except signals of faults. Fault signals that processes
     have sent are held back. A stop of the process (SIGSTOP) is not waited for. If an error ends
     the work while the thread runs, the thread is stopped first, because it would not survive with
     soscope's register values. Raises OSError if its memory may not be opened, and Gone.

@@ -94,7 +94,7 @@ def _notes(profile: Profile, graph: CallGraph, nowhere: int) -> list[str]:
     if graph.is_timed:
         notes.append(
             "gmon: it has no inclusive times, and gprof estimates them from numbers of calls; "
-            "callgrind, pprof and speedscope have those that were measured"
+            "callgrind, pprof and speedscope have the measured ones"
         )
     if graph.is_timed and graph.has_samples:
         notes.append("gmon: it has the times of calls, and no samples")

@@ -205,7 +205,7 @@ class PythonCalls:
             for number in self.signature.strings:
                 arguments[number] = text_at(arguments[number])
             return self._back(self._function(*arguments, self.original))
-        except BaseException as error:  # noqa: BLE001  C has nobody to hear of it
+        except BaseException as error:  # noqa: BLE001  C code cannot handle it
             _report(error, self._function)
         return self._native(*words)
 
@@ -236,7 +236,7 @@ def _report(error: BaseException, of: object) -> None:
     )
     try:
         sys.unraisablehook(arguments)
-    except BaseException:  # noqa: BLE001  nobody is left to tell
+    except BaseException:  # noqa: BLE001  no code is left to handle it
         return
 
 

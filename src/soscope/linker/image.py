@@ -345,7 +345,7 @@ class Image:
 
     @property
     def partial(self) -> tuple[str, ...]:
-        """Reasons why parts could not be read so far, among those that were asked for."""
+        """Reasons why requested parts could not be read so far."""
         return tuple(self.map.partial)
 
     @property
@@ -370,7 +370,7 @@ class Image:
 
     @cached_property
     def stubs(self) -> tuple[Stub, ...]:
-        """The stubs by rising address, including those that jump through no slot."""
+        """The stubs by rising address, including stubs that jump through no slot."""
         stubs = [stub for slot in self.map.slots for stub in slot.stubs]
         return tuple(sorted({*stubs, *self.map.stubs_without_slot}))
 

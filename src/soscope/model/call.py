@@ -423,7 +423,7 @@ def is_told(time_ns: float | None, doubt_ns: float | None) -> bool:
 
 
 def importance(time_ns: float | None, doubt_ns: float | None, whole_ns: float | None) -> int:
-    """Return a sort key for times: 0 for those that exceed their error, 1 for those that do not.
+    """Return a sort key for times: 0 if a time exceeds its error, 1 if it does not.
 
     A time below a hundredth of the whole gets 2, whatever its error is.
     """

@@ -66,7 +66,7 @@ class _RecordType(type):
     """Makes the class of a record; see `Record` for the keywords."""
 
     _fields: dict[str, object]  # fields in order, with their defaults
-    _by_keyword: tuple[str, ...]  # those that are set by keyword alone
+    _by_keyword: tuple[str, ...]  # fields that can only be set by keyword
 
     def __new__(
         cls,

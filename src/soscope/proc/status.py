@@ -37,7 +37,7 @@ _CLOCK = 2  # CPUCLOCK_SCHED of linux/posix-timers_types.h
 
 
 def process_ns(pid: int) -> int:
-    """Return how many ns all threads of a process have run; those that have ended are included.
+    """Return how many ns all threads of a process have run, including threads that have ended.
 
     The time of a thread that has a processor is as of the last tick, or of the last time that the
     process asked for its own time (kernel/sched/cputime.c: thread_group_cputime). Raises OSError
@@ -456,7 +456,7 @@ def threads(pid: int) -> list[int]:
 
 
 def children(pid: int) -> list[int]:
-    """Return the children of a process, including those that have ended."""
+    """Return the children of a process, including children that have ended."""
     pids = []
     for tid in threads(pid):
         try:

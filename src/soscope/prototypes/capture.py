@@ -181,7 +181,7 @@ def _op(
 
 
 def _entry(description: Description) -> tuple[list[Op], list[Op]]:
-    """Return the ops at entry that capture registers and stack, and those that follow pointers."""
+    """Return the ops at entry that capture registers and stack, and ops that follow pointers."""
     arguments = [
         *description.arguments,
         *chain.from_iterable(each for _, each in description.optionals),

@@ -54,7 +54,7 @@ class _Unsaid(Exception):  # noqa: N818  it is no fault of anything
 
 
 class CWriter:
-    """Writes declarations of functions of one file; `types` are those that are known already."""
+    """Writes declarations of functions of one file; `types` are the known ones."""
 
     def __init__(self, entries: Entries, preamble: str) -> None:
         self._entries = entries

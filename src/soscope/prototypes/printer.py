@@ -239,7 +239,7 @@ class Printer:
         )
 
     def arguments(self, captured: Captured, limit: int, after: Exit | None) -> list[Argument]:
-        """Return the arguments; with `after`, also those that the call filled in."""
+        """Return the arguments; with `after`, also arguments that the call filled in."""
         places, has_tail = self._places(captured)
         shown = [
             self._argument(number, place, captured, limit, after)

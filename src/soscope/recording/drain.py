@@ -554,7 +554,7 @@ class Drainer:
             self._take_all(lambda owner: owner[0] == inner)
 
     def _take_all(self, is_dead: Callable[[tuple[int, int]], bool]) -> None:
-        """Take the chunks of dead threads, in order, including those that waited behind a hole.
+        """Take the chunks of dead threads, in order, including chunks that waited behind a hole.
 
         `is_dead` gets the pid and tid of a chunk's owner.
         """

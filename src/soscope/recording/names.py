@@ -599,7 +599,7 @@ class _Table:
         self.size = record.size
         self._ready = record.offset(ready) // 4
         self.done = 0  # all records before this one were ready
-        self.seen = (0, 0)  # number of records, and of those that were ready
+        self.seen = (0, 0)  # number of records, and of ready ones
 
     def fresh(self) -> tuple[int, int] | None:
         """Return the range of records to pass on, None if there are no new ones."""

@@ -181,7 +181,7 @@ class Pairing:
         self._families: dict[int, dict[PairedThread, None]] = {}  # threads by program, in order
         # By pid: calls that the process can return from although another process made them.
         self._inherited: dict[int, dict[tuple[int, int, int], OpenCall]] = {}
-        # By pid: the `sp` of those of them that its first thread may still be inside of, by stack.
+        # By pid: the `sp` of inherited calls that its first thread may still be in, by stack.
         self._around: dict[int, list[list[int]]] = {}
 
     def thread(self, key: tuple[int, int, int]) -> PairedThread:

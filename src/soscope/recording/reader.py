@@ -50,7 +50,7 @@ class RecordingFile:
     file. `damage` tells what is wrong with the file and at which offset, or is None; the rest is
     not read. `end` is the object of the last block, None if there is none. `counts` and `stats`
     map a program's number to what `Sink.counts` and `Sink.stats` got. `objects` has (program,
-    object) of `Sink.objects`, `reported` those of `Sink.reported`, and `samples` the objects of
+    object) of `Sink.objects`, `reported` the same of `Sink.reported`, and `samples` the objects of
     `Sink.samples`. `sums` is the last one of `Sink.sums`, None if there are none. `losses` knows
     what is missing.
     """

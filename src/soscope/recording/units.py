@@ -302,9 +302,9 @@ def letters_of(units: bytes) -> bytes:
 def run_at(letters: bytes, units: bytes, at: int) -> tuple[int, Iterator[tuple[Any, ...]]] | None:
     """Return the run of whole calls that begins with unit `at`, None if there is none.
 
-    The result is the number of units of each call, and the words of each: those of a WHOLE unit
-    with its data, or those of an entry with its data and then of its exit. All calls have equally
-    many units of data.
+    The result is the number of units of each call, and the words of each call. These are the words
+    of a WHOLE unit and its data, or of an entry, its data and its exit. All calls have equally many
+    units of data.
     """
     behind = _behind_data(letters, at + 1)
     data = behind - at - 1

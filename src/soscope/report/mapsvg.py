@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The picture of calls between the images of a process, as SVG.
 
-Images are in rows, each below those that call it. The width of a line depends on the number of
+Images are in rows, each below its callers. The width of a line depends on the number of
 slots. Interposed or hooked slots are drawn on top, with names. The file contains everything it
 shows: nothing is loaded, and no script runs.
 """

@@ -144,8 +144,8 @@ def delay_lines(delays: Delays) -> list[str]:
         lines.append(f"{waited}, {part}{without}")
     if delays.unknown:
         lines.append(
-            f"{plural(delays.unknown, 'time')} a thread may have waited for a processor, and nobody"
-            " knows how long: that is in the times"
+            f"{plural(delays.unknown, 'time')} a thread may have waited for a processor; the times"
+            " contain this wait, whose length is unknown"
         )
     return lines
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope called`: list exported functions that are called, and those that never are."""
+"""`soscope called`: list exported functions that are called, and functions that never are."""
 
 from __future__ import annotations
 
@@ -46,12 +46,13 @@ soscope called --help lists all options.
 
 DESCRIPTION = """\
 List the exported functions of libraries that other images call while COMMAND runs, or in a process,
-with the number of calls, and those that are never called. So it answers whether the program reaches
-the function of an advisory. IMAGE is the name of a library, or a glob. Without one, all libraries
-are shown that were called. Every image is watched, which costs as much as counting. Only calls
-through slots are seen: a library may still call its own functions, and a function may be called by
-a pointer. If an image takes a function's address, such calls are likely, and the function is listed
-as uncertain instead of never called.
+with the number of calls, and the functions that are never called. So it answers whether the program
+reaches the function of an advisory. IMAGE is the name of a library, or a glob. Without one, all
+libraries are shown that were called. Every image is watched, which costs as much as counting.
+
+Only calls through slots are seen: a library may still call its own functions, and a function may be
+called by a pointer. If an image takes a function's address, such calls are likely, and the function
+is listed as uncertain instead of never called.
 """
 
 EPILOG = """\

@@ -599,7 +599,7 @@ def with_descriptors(
     return choice
 
 
-# The options that choose among calls, and those that say when recording begins and ends.
+# The options that choose among calls, and the options that start and stop recording.
 
 # The options that choose single calls, which `trace` and `report` share.
 

@@ -112,7 +112,7 @@ VERBS: dict[str, tuple[str, int]] = {
     "inject": ("run a command and let calls into shared libraries fail", 125),
     "patch": ("let calls of a process or a command reach other functions", 125),
     "report": ("show a recording", 2),
-    "called": ("list the functions of libraries that are called, and that never are", 2),
+    "called": ("list the functions of libraries that are called, and the ones that never are", 2),
     "export": ("write a recording for other programs", 2),
     "detach": ("remove everything that soscope keeps in a process or has left there", 2),
     "check": ("find faults in the linking of files", 2),
@@ -124,15 +124,15 @@ VERBS: dict[str, tuple[str, int]] = {
     "mem snapshot": ("show the objects of a running process, or its new blocks", 2),
     "mem refs": ("show who holds the objects of one line in a running process", 2),
     "mem live": ("show which objects or blocks of a running process become more, and where", 2),
-    "mem run": ("run a command and say what it leaves alive, and where that was made", 125),
-    "mem report": ("show what a recording says of memory", 2),
+    "mem run": ("run a command and show what it leaves alive, and where it was made", 125),
+    "mem report": ("show the memory in a recording", 2),
     "mem diff": ("compare two recordings or snapshots: what has grown, and where", 2),
-    "mem flame": ("draw what a recording says is alive, by stack or by line", 2),
+    "mem flame": ("draw the memory that is alive in a recording, by stack or by line", 2),
     "mem leaks": ("show the native blocks that were never freed", 2),
     "prof run": ("run a command and profile its shared libraries", 125),
     "prof attach": ("profile the shared libraries of a running process", 2),
-    "prof report": ("show a profile: functions, callers and callees, ways through them", 2),
-    "prof flame": ("draw a profile: functions below those that called them", 2),
+    "prof report": ("show a profile: functions, callers and callees, call paths", 2),
+    "prof flame": ("draw a profile: functions below their callers", 2),
     "prof diff": ("compare two profiles: what has become slower, more, new or gone", 2),
     "prof check": ("print how a library is instrumented, and how it can be profiled", 2),
     "resolve": ("find a symbol in a running process, or the symbol at an address", 2),
@@ -149,7 +149,7 @@ FORMER = {
     "prof detach": "detach",
     "prof ldprofile": "prof report",
 }
-_OF_COMMANDS = ("run",)  # those that ran a command, for the exit status of the error
+_OF_COMMANDS = ("run",)  # verbs that run a command, for the exit status of the error
 
 HELP = """\
 usage: soscope VERB [options] ...

@@ -296,7 +296,7 @@ def _show_process(options: MapOptions) -> int:
     if not (show(text) and is_drawn):
         return 1
     if process_map.is_changing:
-        note("libraries come and go in this process: only those that stay are shown")
+        note("libraries come and go in this process: only libraries that stay are shown")
     elif process_map.is_guessed:
         note("the loader's own scopes were not found: interposed and hooked may be wrong")
     if process_map.is_static:

@@ -46,7 +46,7 @@ Say where a symbol is in a running process, by the rules of its loader, and what
   -p
   --remote
   NAME           what dlsym would return there; NAME@VERSION as dlvsym
-  IMAGE!NAME     in this image and those that it needs
+  IMAGE!NAME     in this image and the images that it needs
   0xADDR         the symbol that contains the address
   -              more queries on standard input, one a line
   --read

@@ -526,7 +526,7 @@ def _when_full(pids: list[int], flight: object) -> str:
 
 
 def _selected(values: Values) -> list[str]:
-    """Return the arguments of -e, including those that -S stands for."""
+    """Return the arguments of -e, including the one that -S stands for."""
     if not values.system_calls:
         return list(values.select)
     own = [] if values.select or values.from_ or values.to else [_OWN_CALLS]

@@ -795,7 +795,7 @@ class ControlBlock:
         return self._u8[self._ring : self._ring + self.chunks * layout.CHUNK_SIZE]
 
     def free_chunks(self, indices: list[int]) -> None:
-        """Give chunks back to the threads that write, and wake those that wait for a chunk.
+        """Give chunks back to the threads that write, and wake threads that wait for a chunk.
 
         The sequence numbers of the chunks are set to 0. A reader skips such a chunk until its
         next owner has cleared it.

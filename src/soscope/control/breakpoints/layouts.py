@@ -227,7 +227,7 @@ class Planner:
     ) -> tuple[int, tuple[tuple[int, int], ...]] | None:
         """Return the places of fields that all begin at offset 0, as in a union.
 
-        The result is like that of `places`.
+        The result has the form of the result of `places`.
         """
         each = [self._in_a_row(leaf.show[1], [leaf]) for leaf in leaves]
         known = [row_of_one for row_of_one in each if row_of_one is not None]

@@ -67,7 +67,7 @@ class NativeEngine:
         company: NativeCompany,
         traps: Traps | None = None,
     ) -> None:
-        """Prepare the engine. `traps` are those that a child of a traced process has already."""
+        """Prepare the engine. `traps` are the traps that a forked child has already."""
         self.pid = memory.pid
         self.run = run
         self.lifted: set[int] = set()

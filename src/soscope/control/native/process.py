@@ -197,7 +197,7 @@ class NativeRun(ProgramRun):
 
 
 class NativeCalls(Calls):
-    """The calls of one process. `unseen` counts those whose return has no breakpoint.
+    """The calls of one process. `unseen` counts calls whose return has no breakpoint.
 
     `lifted` are children that make it necessary to keep all traps out of memory. With `follows`
     the calls of children that share the memory are recorded, too. `hooks` must be set first.

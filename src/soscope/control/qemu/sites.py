@@ -200,7 +200,7 @@ def _by_slot(image: LoadedElf) -> tuple[dict[int, list[StubSite]], frozenset[int
             by_slot.setdefault(site.slot, []).append(site)
         unclear = sites.unclear_slots(mapped)
     except FormatError:
-        pass  # keep those that were read; slots without a site are refused
+        pass  # keep the sites that were read; slots without a site are refused
     return by_slot, unclear
 
 

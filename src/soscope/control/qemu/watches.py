@@ -141,7 +141,7 @@ class CheckedWatch(CallWatch):
         self._at_slots.take_again()
 
     def retire(self) -> bool:
-        """Count no further calls, except those that are under way."""
+        """Count no further calls, except calls that are under way."""
         self._is_retired = True
         return False
 

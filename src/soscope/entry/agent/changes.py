@@ -36,7 +36,7 @@ Change = tuple[int, int, bytes, bytes, bool]  # index in the journal, addr, befo
 class CodeChanges:
     """The code changes that an agent's journal requests.
 
-    `waiting` are changes that have to wait because of a thread. `refused` counts those that the
+    `waiting` are changes that have to wait because of a thread. `refused` counts changes that the
     kernel has not allowed.
     """
 

@@ -192,7 +192,7 @@ class Visit:
     def worker(self) -> int:
         """Return the stopped thread that is best suited to make system calls.
 
-        Raises Refused if stopped threads have other filters than those that were tested.
+        Raises Refused if stopped threads have other filters than the tested ones.
         """
         tid, known = self.threads.worker(), self.filtered
         if status.has_shadow_stack(status.read_status(tid)):

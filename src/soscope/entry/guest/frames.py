@@ -367,7 +367,7 @@ _PAUSE = 0.002  # seconds between the first two looks
 class Suspect(Record):
     """A thread with words that lead into the code, as it was while stopped.
 
-    `stacks` are its own stack and those that signals interrupted. It is empty if they are too
+    `stacks` are its own stack and stacks that signals interrupted. It is empty if they are too
     large to copy.
     """
 

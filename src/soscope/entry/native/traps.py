@@ -149,7 +149,7 @@ class Trap:
     `site` is the caller's object, None if only returns are expected here. `entry` is the caller's
     object for a function that begins here, independent of the rest. `away` is the address of the
     copy of the displaced `instruction`, 0 if there is none. If `is_back` is set, calls return
-    here, and `open` counts those that have not returned yet. `is_doubtful` is set if a thread may
+    here, and `open` counts calls that have not returned yet. `is_doubtful` is set if a thread may
     be at its end for another reason.
     """
 

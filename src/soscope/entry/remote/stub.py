@@ -412,7 +412,7 @@ class RemoteStub:
         return stop
 
     def resume(self, signal: int = 0) -> None:
-        """Resume all threads except those that wait, with the protocol's signal `signal`."""
+        """Resume all threads except waiting ones, with the protocol's signal `signal`."""
         actions = [b"C%02x:%s" % (signal, self.thread.encode())] if signal else []
         if self.waiting or self.only:
             actions += [b"c:" + name.encode() for name in self._moving()]

@@ -215,7 +215,7 @@ ff74cd08               3: push qword ptr [rbp + rcx*8 + 8]
 c9                     leave
 c3                     ret
 
-# ---- write: dl_iterate_phdr's callback, so that nobody unloads the image meanwhile, and no
+# ---- write: dl_iterate_phdr's callback, so that no thread unloads the image meanwhile, and no
 # tracer stops the process in between. rdi is the struct dl_phdr_info, rdx a request.
 0f1f4000               .p2align 4
                        write:

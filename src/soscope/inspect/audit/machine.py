@@ -142,8 +142,8 @@ class InstructionSet:
     """One instruction set, by capstone: what its instructions write, move and lead to.
 
     `groups` are the argument registers in order. `kept_by_tlsdesc` are the registers that a TLS
-    descriptor's function must keep. `scratch` are those that any function may overwrite. `below`
-    is how many bytes the stub has pushed; a trampoline removes them when it leaves.
+    descriptor's function must keep. `scratch` are registers that any function may overwrite.
+    `below` is how many bytes the stub has pushed; a trampoline removes them when it leaves.
     `table_register` holds the address of the global offset table in a stub, "" if stubs need
     none. `leaves` matches code that a resolver's trampoline must contain: a jump through a
     register, or a return that removes words. `descriptors` matches the start of a TLS

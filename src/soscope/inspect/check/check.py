@@ -462,4 +462,4 @@ def _why_not(stub: Stub) -> str:
         return "the loader writes the code"
     if stub.kind == CALL_STUB:
         return "only the caller knows the slot"
-    return "nobody calls it"
+    return "no code calls it"

@@ -36,7 +36,7 @@ _DECLARED = re.compile(
 )
 
 
-class NotKnown(Exception):  # noqa: N818  nobody's fault, unless somebody asked
+class NotKnown(Exception):  # noqa: N818  an error only with --check-types
     """The types of a function are not known; the text tells why.
 
     `definer` is the name of the file that defines the function, "" if that is not known either.

@@ -483,7 +483,7 @@ def _hooked(library: Instrumentation, hooks: ProfilingHooks) -> list[int]:
 
 
 def relro_of(mapped: ElfMap) -> str:
-    """Return which slots the loader makes read-only: all, those that are never lazy, or none.
+    """Return which slots the loader makes read-only: all, the ones that are never lazy, or none.
 
     All are read-only if the file forbids lazy binding, which linkers and checkers call full
     RELRO.

@@ -194,7 +194,7 @@ class _Taken(Sink):
         self.pieces.setdefault((program, pid, tid), []).append(units[wanted])
 
 
-# Makes trees of call paths from logged calls, like those that the agent keeps in other modes.
+# Makes trees of call paths from logged calls, like the agent's trees in other modes.
 #
 # Times are the same as with `--mode time`: no tick is the own time of two calls, whatever stack the
 # calls run on.
@@ -324,7 +324,7 @@ def _without_waits(log: ThreadLog) -> tuple[Integers, Integers]:
 
 
 def _own_ticks(start: Integers, end: Integers, ticks: Integers, seen: Booleans) -> Integers:
-    """Return the own ticks of each call: those that no call inside it has taken."""
+    """Return the own ticks of each call: ticks that no call inside it has taken."""
     timed = np.flatnonzero(seen)
     order = timed[np.lexsort((-start[timed], end[timed]))]
     before = np.searchsorted(end[order], start[order], side="right")

@@ -205,7 +205,7 @@ def way_rank(row: NamedWay, whole_ns: int) -> tuple[int, int, int]:
 
 
 def _hooked(root: Way) -> dict[int, int]:
-    """Return how many returns there were on each call path and on those that continue it, by id."""
+    """Return the number of returns on each call path and the paths that continue it, by id."""
     ways = [root]
     for way in ways:
         ways += way.below.values()

@@ -385,7 +385,7 @@ def read_code(memory: ByteSource, layout: RubyLayout, addr: int) -> RubyCode | N
 
 _CONTEXT = Struct("<3Q")  # stack, its size in words, control frame
 _MOST_WORDS = 1 << 27  # words of a stack
-_MOST_LOOKS = 1024  # frames, including those of C methods
+_MOST_LOOKS = 1024  # frames, including frames of C methods
 _MOST_VALUES = 1 << 18  # bytes of a stack's values, which contain most environments
 _MOST_OUTER = 64  # environments around an environment
 _MOST_KEPT = 4096  # chains of frames

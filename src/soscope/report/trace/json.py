@@ -82,7 +82,7 @@ class JsonLinesListener(Listener):
         self._prototypes = prototypes
 
     def events(self, batch: list[Event]) -> None:
-        """Add objects, and write those that no earlier call holds back."""
+        """Add objects, and write the objects that no earlier call holds back."""
         backlog = self._backlog
         for event in batch:
             if isinstance(event, Entry):

@@ -205,7 +205,7 @@ def _durations(row: SummaryRow) -> dict[str, object]:
 
 
 def _images(program: TraceProgramOutcome) -> list[dict[str, object]]:
-    """Return the slots of each image of a program that were hooked, and those that were not."""
+    """Return the hooked slots and the other slots of each image of a program."""
     refused: dict[int, list[dict[str, str]]] = {}
     partial: dict[int, dict[str, None]] = {}
     for slot in program.slots:

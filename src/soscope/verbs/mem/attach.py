@@ -188,7 +188,7 @@ def _record(options: MemAttachOptions, path: str) -> int:
     return end(outcome)
 
 
-# Blocks of a running process, watched for a while: those that it has made and kept.
+# Watch the blocks of a running process for a while, and show the ones that it has kept.
 
 
 def show_blocks(pid: int, *, duration_ns: int, older_ns: int, json: Form, limit: int | None) -> int:

@@ -85,7 +85,7 @@ OPTIONS = [
         dest="tree",
         group=_WHAT,
         rivals="view",
-        help="functions below those that called them, with the time that they took there",
+        help="functions below their callers, with the time that they took there",
     ),
     Option(
         "--callers",

@@ -361,7 +361,7 @@ class StackSampler:
         return not self.processes and self._kernel.is_idle and self._moments.is_idle
 
     def turn(self, caller: _socket.socket) -> None:
-        """Ask threads to stop whose turn it is, and sample those that do, until the next turn.
+        """Ask threads to stop whose turn it is, and sample them, until the next turn.
 
         A message on the socket `caller` ends the turn, too.
         """
