@@ -101,7 +101,7 @@ SWEEP_OPTIONS = [
         metavar="IMAGE",
         convert=_callers,
         group=GROUP,
-        help="call sites in this image alone (repeatable): a name, a glob, a path, MAIN",
+        help="only call sites in this image (repeatable): a name, a glob, a path, MAIN",
     ),
     Option(
         "--test",

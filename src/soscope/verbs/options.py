@@ -629,7 +629,7 @@ _VERBOSE = Option(
 class Verb:
     """The usage of one verb.
 
-    `short` is the output of -h, in which a line with an option alone stands for the option's row.
+    `short` is the output of -h, in which a line with only an option stands for the option's row.
     `description` and `epilog` are before and after the options in --help. `argument` is (name in
     the help, its help), None if the verb takes only options. `least` and `most` are how many
     arguments there may be, None for any number. With `habits`, options of ltrace and strace that
@@ -824,5 +824,5 @@ ROWS_LIMIT = Option(
     metavar="N",
     convert=parse_count,
     group=HOW,
-    help="the N largest rows alone",
+    help="only the N largest rows",
 )

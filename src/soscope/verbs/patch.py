@@ -42,7 +42,7 @@ FROM = Option(
     kind=LIST,
     metavar="IMAGE",
     group=_GROUP,
-    help="calls by this image alone: soname, file name, glob, /regex/, path or MAIN (repeatable)",
+    help="only calls by this image: soname, file name, glob, /regex/, path or MAIN (repeatable)",
 )
 CHECK = Option(
     "--check-types",

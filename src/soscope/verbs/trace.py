@@ -339,7 +339,7 @@ OPTIONS = [
         metavar="VAR=VALUE",
         convert=parse_variable,
         group=_COMMAND,
-        help="a variable of the command's environment; VAR alone: without it (repeatable)",
+        help="set a variable of the command's environment; -E VAR removes it (repeatable)",
     ),
     Option(
         "-u",
@@ -613,7 +613,7 @@ def _check_filters(values: Values, mode: str, *, prints: bool) -> None:
     if values.entry_only and choice is not None and choice.asks_of_end:
         raise UsageError(
             f"{shown}: --entry-only records no ends of calls: no results, errors and durations",
-            hint="leave out --entry-only; to count calls alone, --count-only is cheapest",
+            hint="leave out --entry-only; --count-only counts calls and is cheapest",
         )
     if not prints:
         raise UsageError(

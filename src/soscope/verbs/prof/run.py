@@ -127,7 +127,7 @@ IMAGES = Option(
     kind=LIST,
     metavar="IMAGE",
     group=_WHAT,
-    help="these images alone, a pattern as in soscope trace -l: with --boundary calls into them, "
+    help="only these images, a pattern as in soscope trace -l: with --boundary calls into them, "
     "with --mode calls inside",
     aliases=("--image",),
 )
