@@ -697,7 +697,7 @@ class Verb:
         return self._settled(scanned)
 
     def _settled(self, scanned: tuple[Values, list[str]]) -> tuple[Values, list[str]]:
-        """Settle what options mean together, and see to -q if the verb itself does not."""
+        """Combine options that belong together, and apply -q if the verb itself does not."""
         values, _ = scanned
         settle(values)
         if self.hushes and values.quiet:

@@ -251,7 +251,7 @@ class RemoteSpace(Space):
     def maps_text(self) -> bytes:
         """The mappings in the format of /proc/PID/maps.
 
-        They come from the stub's system, or from program headers if that has none.
+        They come from the stub, or from program headers if the stub does not list mappings.
         """
         if self._text is None:
             try:
