@@ -50,10 +50,10 @@ static const char *number(const char *at, const char *end, uint64_t *value)
 	return at < end ? at + 1 : at;
 }
 
-// Reads for how many ns the thread has waited since it began, and the tsc of that. Returns false if
-// the kernel does not tell. Other threads may close descriptors that they have not opened, so the
-// file gets a high number.
-static bool read_waited(uint64_t *waited, uint64_t *at_ticks)
+// Reads for how many ns the thread has waited since it began. The kernel says that at some moment
+// between the tscs @begin and @end. Returns false if the kernel does not tell. Other threads may
+// close descriptors that they have not opened, so the file gets a high number.
+static bool read_waited(uint64_t *waited, uint64_t *begin, uint64_t *end_ticks)
 {
 	// ns on a processor, ns waited, time slices
 	static const char path[] = "/proc/thread-self/schedstat";
@@ -69,8 +69,9 @@ static bool read_waited(uint64_t *waited, uint64_t *at_ticks)
 		fd = low;
 	else
 		(void)sosc_sys3(SYS_CLOSE, low, 0, 0);
+	*begin = sosc_ticks();
 	got = sosc_sys6(SYS_PREAD64, fd, (long)text, sizeof(text), 0, 0, 0);
-	*at_ticks = sosc_ticks();
+	*end_ticks = sosc_ticks();
 	(void)sosc_sys3(SYS_CLOSE, fd, 0, 0);
 	if (got <= 0)
 		return false;
@@ -88,15 +89,15 @@ static void add(uint64_t *shared, uint64_t value)
 
 /**
  * The thread has waited for @ticks in @turns turns. Return the least number of these ticks that lie
- * in its last @span. Each of the other turns can have taken a little of the time @before, in which
- * the thread was at hooks.
+ * in @span. Each of the other turns can have taken a little of the time @outside, in which the
+ * thread was at hooks.
  */
-static uint64_t part_in(uint64_t span, uint64_t ticks, uint64_t turns, uint64_t before)
+static uint64_t part_in(uint64_t span, uint64_t ticks, uint64_t turns, uint64_t outside)
 {
 	uint64_t others = turns > 1 ? (turns - 1) * DELAY_LONG : 0;
 
-	if (others > before)
-		others = before;
+	if (others > outside)
+		others = outside;
 	ticks = ticks > others ? ticks - others : 0;
 	return ticks < span ? ticks : span;
 }
@@ -106,16 +107,18 @@ static uint64_t part_in(uint64_t span, uint64_t ticks, uint64_t turns, uint64_t 
 // again.
 static uint64_t take(struct sosc_thread *thread, uint64_t last, uint64_t now, uint32_t switches)
 {
-	uint64_t asked = thread->asked, sure = thread->sure, waited, end, rate, ns, ticks, turns;
+	uint64_t asked = thread->asked, sure = thread->sure, waited, begin, end, rate, ns, ticks;
+	uint32_t after = switches, turns;
 
-	if (!read_waited(&waited, &end)) {
+	if (!read_waited(&waited, &begin, &end) || !count_switches(&after)) {
 		add(&sosc_control->delays_unknown, 1);
 		return 0;
 	}
 	rate = sosc_clock_rate(end);
 	ns = waited - thread->waited;
-	turns = switches - thread->switches;
-	thread->asked = thread->sure = end;
+	turns = after - thread->switches;
+	// If the thread waits behind `begin`, the next answer can contain that wait, too.
+	thread->asked = thread->sure = begin;
 	thread->waited = waited;
 	thread->switches = switches;
 	if (!asked || !rate)
@@ -131,7 +134,7 @@ static uint64_t take(struct sosc_thread *thread, uint64_t last, uint64_t now, ui
 		return 0;
 	if (sosc_is_long(now, end)) // it also waited while it asked
 		ticks -= end - now;
-	return part_in(now - last, ticks, turns, last - sure);
+	return part_in(now - last, ticks, turns, last - sure + end - now);
 }
 
 // Returns the ticks between @last and @now for which the thread has waited.
