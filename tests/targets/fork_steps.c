@@ -2,7 +2,8 @@
 // target: libs=leaf
 // fork_steps WHO FIRST STEP: a signal handler forks at instructions of a hooked call, in turn: at
 // the one with the number FIRST, and at each STEPth after it. Parent and child go on from there, WHO
-// ("parent" or "child") first. Says how many calls the parent has made.
+// ("parent" or "child") first. It begins when it has read a line, and says how many calls the parent
+// has made.
 #define _GNU_SOURCE
 #include "leaf.h"
 
@@ -67,6 +68,10 @@ int main(int argc, char **argv)
 
 	parent_first = argc > 1 && !strcmp(argv[1], "parent");
 	if (pipe(ends) || sigaction(SIGTRAP, &action, NULL))
+		return 2;
+	puts("ready");
+	fflush(stdout);
+	if (getchar() == EOF)
 		return 2;
 	for (long place = first;; place += step) {
 		forked = 0;
