@@ -170,8 +170,8 @@ static uint64_t wait_a_little(uint32_t drained)
 	return sosc_wait(&sosc_control->ring_drained, drained, WAIT_NS);
 }
 
-// A wait of @took ns ends now. Returns how many ns passed until soscope freed chunks. After that
-// the thread waited for a processor, which has nothing to do with the ring.
+// A wait of @took ns ends now with a chunk. Returns how many ns passed until soscope freed chunks.
+// After that the thread waited for a processor, which has nothing to do with the ring.
 static uint64_t until_drained(uint64_t took)
 {
 	uint64_t drained = __atomic_load_n(&sosc_control->drained_ns, __ATOMIC_RELAXED);
@@ -231,8 +231,12 @@ static uint32_t wait_free(struct sosc_thread *thread, uint32_t process, enum sos
 		waited += took;
 		if (sosc_process() != process)
 			break;
-		count_wait(thread, until_drained(took));
+		index = take_free(process);
+		// chunks that others have taken did not end this wait
+		count_wait(thread, index == SOSC_NONE ? took : until_drained(took));
 		__atomic_fetch_sub(&control->ring_waiters, 1, __ATOMIC_SEQ_CST);
+		if (index != SOSC_NONE)
+			return index;
 	}
 	return SOSC_NONE;
 }

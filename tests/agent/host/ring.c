@@ -418,8 +418,11 @@ static bool disturb(pthread_t waiting)
 	return handled > 240;
 }
 
+static pid_t waiting_tid;
+
 static void *records_one(void *unused)
 {
+	__atomic_store_n(&waiting_tid, gettid(), __ATOMIC_SEQ_CST);
 	record(sosc_thread_self());
 	return unused;
 }
@@ -554,6 +557,47 @@ static void late(void)
 	settle();
 }
 
+static bool sleeps(pid_t tid)
+{
+	char path[64], text[512];
+	size_t got;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	file = fopen(path, "r");
+	CHECK(file);
+	got = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[got] = 0;
+	return strstr(text, ") S ") != NULL;
+}
+
+// soscope frees a chunk, and another thread takes it. The one that goes on to sleep has waited for
+// all of its sleep.
+static void in_vain(void)
+{
+	pthread_t waiting;
+
+	(void)fill_two();
+	sosc_control->waited_room = 0;
+	waiting_tid = 0;
+	CHECK(pthread_create(&waiting, NULL, records_one, NULL) == 0);
+	while (!__atomic_load_n(&sosc_control->ring_waiters, __ATOMIC_SEQ_CST) ||
+	       !sleeps(__atomic_load_n(&waiting_tid, __ATOMIC_SEQ_CST)))
+		sched_yield();
+	sosc_control->drained_ns = sosc_clock_ns(CLOCK_MONOTONIC_RAW);
+	__atomic_fetch_add(&sosc_control->ring_drained, 1, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&sosc_control->waited_room, __ATOMIC_SEQ_CST))
+		sched_yield();
+	CHECK(sosc_control->waited_room >= 50000000); // of WAIT_NS
+	sosc_control->drained_ns = sosc_clock_ns(CLOCK_MONOTONIC_RAW);
+	drain();
+	pthread_join(waiting, NULL);
+	CHECK(!lost());
+	sosc_control->drained_ns = 0;
+	settle();
+}
+
 // Chunks are not looked through again before soscope says that it has freed some.
 static void looks_once(void)
 {
@@ -581,6 +625,7 @@ int main(int argc, char **argv)
 		looks_once();
 		stops();
 		late();
+		in_vain();
 		reader_gone();
 		return 0;
 	}
