@@ -474,9 +474,7 @@ class Tracer:
             what = START if begins or task.put_in is not None else STOPS
             if wait_status >> 16 == ptrace.EVENT_EXIT:
                 what = END
-            stood = time.monotonic_ns() - begun
-            if before is not None:
-                stood += _apart(task, before)
+            stood = time.monotonic_ns() - begun if before is None else _stood(task, begun, before)
             self._events.on_stood(what, stood)
 
     def _stopped(self, task: Task, wait_status: int) -> None:
@@ -856,15 +854,21 @@ def tell_inner_pid(events: SessionEvents, pid: int) -> None:
         events.on_inner_pid(pid, inner)
 
 
-def _apart(task: Task, before: TaskMoment) -> int:
-    """Return by how many ns a thread stood longer than we took for its stop, since `before`.
+def _stood(task: Task, begun: int, before: TaskMoment) -> int:
+    """Return for how many ns a thread stood still, whose stop we have handled since `begun`.
 
-    It had stopped when we came to see it. When we had it run, it may have waited for a processor.
+    The thread had stopped before we came to see it. After we had let it go on, it may have run, or
+    waited for a processor, while we had none.
     """
     after, went_on = TaskMoment.of(task.tid), task.went_on
     task.went_on = after if task.put_in is not None else None
-    stood = 0 if went_on is None else before.stood_since(went_on)
-    return stood - (0 if after is None else after.queued - before.queued)
+    unseen = 0
+    if went_on is not None:
+        unseen, begun = before.stood_since(went_on), before.at_ns
+    if after is None:
+        return unseen + time.monotonic_ns() - begun
+    went = after.ran - before.ran + after.queued - before.queued
+    return unseen + max(after.at_ns - begun - went, 0)
 
 
 def _process_of(tid: int) -> int:
