@@ -320,9 +320,9 @@ def test_a_wait_for_a_look_at_objects_is_in_the_cost(tmp_path: Path) -> None:
     assert 0 < cost["parts_ns"]["look"] <= cost["ran_ns"]
 
 
-# It executes itself again and again, on a processor that children of its own keep busy, and says in
-# the end, in ns, for how long it stood still meanwhile, for how long it ran, and for how long it had
-# stood before the first time.
+# It executes itself again and again, on a processor that children of its own keep busy. In the end
+# it says, in ns, how long it stood still meanwhile, how long it ran, and how long it had stood
+# before the first time.
 AGAIN = r"""
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -392,11 +392,12 @@ int main(int count, char **words)
     now[4] = count > 2 ? known[4] : stood;
     int left = atoi(words[1]);
     if (!left)
-        return printf("%lld %lld %lld\n", (long long)now[3], (long long)now[1], (long long)now[4]) < 0;
+        return printf("%ld %ld %ld\n", (long)now[3], (long)now[1], (long)now[4]) < 0;
+    char *next[8] = {words[0], text, passed[0], passed[1], passed[2], passed[3], passed[4]};
     for (int i = 0; i < 5; i++)
-        snprintf(passed[i], sizeof(passed[i]), "%lld", (long long)now[i]);
+        snprintf(passed[i], sizeof(passed[i]), "%ld", (long)now[i]);
     snprintf(text, sizeof(text), "%d", left - 1);
-    execl("/proc/self/exe", words[0], text, passed[0], passed[1], passed[2], passed[3], passed[4], (char *)0);
+    execv("/proc/self/exe", next);
     return 1;
 }
 """
