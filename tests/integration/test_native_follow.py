@@ -355,6 +355,34 @@ def test_all_are_let_go_of_while_they_fork(times: int, tmp_path: Path) -> None:
         assert attached.finish(process) == (7, "wrong 0", "")
 
 
+# soscope on a machine so slow that each wait for threads that do not stop has passed at once
+_SLOW = """\
+import sys
+from soscope.control.native import engine
+engine._LEAVING = 0.0
+sys.argv[0] = "soscope"
+from soscope.verbs.main import start
+start()
+"""
+
+
+def test_no_child_is_left_with_a_breakpoint_however_slow_the_machine_is(tmp_path: Path) -> None:
+    program = built(tmp_path, "forking", _FORKING, "-fno-builtin")
+    words = ["trace", *FOLLOWED, "-c", "-o", str(tmp_path / "table")]
+    with attached.running([program]) as process:
+        before = attached.snapshot(process.pid)
+        for _ in range(5):
+            command = [sys.executable, "-c", _SLOW, *words, "-p", str(process.pid)]
+            with subprocess.Popen(command, env=environment(), stdin=subprocess.DEVNULL) as trace:
+                until(lambda: attached.tracer_of(process.pid), "it is traced", running=trace)
+                until(has_switched(process.pid, _SOME), "it forks and waits", running=trace)
+                trace.send_signal(signal.SIGINT)
+                assert trace.wait(limit()) == 0
+            until(lambda: not tracers(process.pid), "the tracer lets go of all")
+            assert attached.differences(before, process.pid) == []
+        assert attached.finish(process) == (7, "wrong 0", "")
+
+
 def test_a_killed_soscope_leaves_all_of_them_alive_and_clean(tmp_path: Path) -> None:
     program = built(tmp_path, "forking", _FORKING, "-fno-builtin")
     words = ("trace", *FOLLOWED, "-c", "-o", str(tmp_path / "table"), "--", str(program))

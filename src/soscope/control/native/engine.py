@@ -368,7 +368,7 @@ def _mend(tid: int) -> None:
 _TRAPPED = signal.SIGTRAP << 8 | 0x7F  # the wait status of a breakpoint
 _GROUP_STOPS = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 _FORKS = (ptrace.EVENT_FORK, ptrace.EVENT_VFORK, ptrace.EVENT_CLONE)
-_LEAVING = 3.0  # seconds
+_LEAVING = 3.0  # seconds to wait for threads that the kernel does not stop
 _UNCLAIMED = 1.0  # seconds for which a child stays stopped until its parent's event
 _LOOKS = 10  # looks at least, as stops between them may have delayed the event
 _PAUSE = 0.0005
@@ -442,20 +442,23 @@ class NativeFamily:
         """Undo all traps and make sure that no thread is at one.
 
         The end of this process then detaches all threads. A thread that sleeps in the kernel is
-        not woken.
+        not woken. However long it takes, no new child is left with a trap in its memory.
         """
         self._company.is_leaving = True
         for engine in self._engines.values():
             engine.undo()
-        end = time.monotonic() + _LEAVING
         asked: set[int] = set()
-        while time.monotonic() < end:
+        since = time.monotonic()
+        while True:
             self._take_what_is_there()
             moving = [task for task in self._tasks.values() if self._is_moving(task)]
             if not moving and not self._expected and not self._held:
                 for engine in self._engines.values():
                     engine.fill_caves()
                 return
+            # A thread that can run gets a processor some time, however busy the machine is.
+            if self._is_stuck(moving) and time.monotonic() > since + _LEAVING:
+                return  # the copies stay, as a thread may be in one
             for task in moving:
                 if task.tid not in asked:
                     asked.add(task.tid)
@@ -465,6 +468,14 @@ class NativeFamily:
                         pass  # the thread has ended, as the next wait reports
             self._look_at_held()
             time.sleep(_PAUSE)
+
+    def _is_stuck(self, moving: list[NativeTask]) -> bool:
+        """Return whether only threads are waited for that the kernel does not stop (state D)."""
+        for child in [each for each in self._expected if status.state_of(each) == "X"]:
+            del self._expected[child]  # it was killed and reaped
+        if self._expected or self._held:
+            return False
+        return all(status.state_of(task.tid) == "D" for task in moving)
 
     def _take_what_is_there(self) -> None:
         while True:
