@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.files.elffiles import built
 from tests.support.processes import attached
 from tests.support.processes.launching import environment
 from tests.support.targets import build
+from tests.support.targets.covering import sizes
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_run
 
@@ -105,6 +107,130 @@ def test_a_thread_that_makes_our_calls_outlives_an_error_of_ours(
         done = attached.trace(process.pid, "-c", "--duration", "50ms")
         assert done.returncode == 0, done.stderr
         assert attached.finish(process) == (7, "wrong 0, some 1\n", "")
+
+
+# The n-th child that does soscope's work is killed before its m-th request to the kernel; the
+# requests that it has made are counted.
+KILLED = """\
+import os, signal, sys
+from soscope.entry import ptrace
+children, last, path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+soscope, forks, count = os.getpid(), 0, 0
+
+def forked():
+    global forks
+    forks += 1
+    return fork()
+
+def dying(made):
+    def call(*arguments):
+        global count
+        if forks == children and os.getpid() != soscope:
+            count += 1
+            if count == last:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return made(*arguments)
+    return call
+
+def end(status):
+    if count:
+        with open(path, "w") as file:
+            file.write(str(count))
+    leave(status)
+
+fork, os.fork, leave, os._exit = os.fork, forked, os._exit, end
+ptrace.request, os.waitpid, os.pwrite = map(dying, (ptrace.request, os.waitpid, os.pwrite))
+sys.argv[:4] = ["soscope"]
+from soscope.verbs.main import start
+start()
+"""
+
+# It notices if a register or a signal mask is not its own: registers that a call may change, too,
+# as a thread may be stopped anywhere. Half the time it waits with a time-out.
+HOLDING = """\
+#include <fenv.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int hold(void)
+{
+    double in[4] = {1.25, -2.5, 3.75, 5.5}, out[4] = {0};
+    unsigned long a = 0, b = 0;
+    __asm__ volatile("movupd (%[in]), %%xmm9; movupd 16(%[in]), %%xmm15; "
+                     "mov $0x1234567890, %%r11; mov $0x987654321, %%r13; mov $3000, %%ecx; "
+                     "1: pause; dec %%ecx; jnz 1b; "
+                     "movupd %%xmm9, (%[out]); movupd %%xmm15, 16(%[out]); "
+                     "mov %%r11, %[a]; mov %%r13, %[b]"
+                     : [a] "=&r"(a), [b] "=&r"(b)
+                     : [in] "r"(in), [out] "r"(out)
+                     : "rcx", "r11", "r13", "xmm9", "xmm15", "memory");
+    return memcmp(in, out, sizeof in) || a != 0x1234567890 || b != 0x987654321;
+}
+
+int main(void)
+{
+    struct pollfd input = {0, POLLIN, 0};
+    sigset_t blocked, now;
+    long wrong = 0;
+    int turn = 0, found;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR2);
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
+    fesetround(FE_UPWARD);
+    puts("ready");
+    fflush(stdout);
+    while (!(found = poll(&input, 1, turn++ % 64 ? 0 : 5))) {
+        wrong += hold();
+        sigprocmask(SIG_SETMASK, NULL, &now);
+        wrong += memcmp(&now, &blocked, 8) || fegetround() != FE_UPWARD;
+    }
+    printf("wrong %ld, found %d", wrong, found);
+    return 7;
+}
+"""
+
+
+@pytest.mark.parametrize("step", sizes(67, 1))
+@pytest.mark.parametrize(
+    ("child", "words"),
+    [
+        (1, ["trace", "-c", "--duration", "50ms"]),  # attach
+        (2, ["trace", "-c", "--duration", "50ms"]),  # detach
+        (1, ["mem", "live", "--blocks", "--duration", "50ms"]),
+        (1, ["mem", "snapshot", "--duration", "50ms"]),
+    ],
+)
+def test_a_program_outlives_the_child_that_makes_calls_in_it(
+    child: int, words: list[str], step: int, tmp_path: Path
+) -> None:
+    """Whenever the child is killed, the program goes on with its own registers and signals."""
+    program, path = built(tmp_path, "holding", HOLDING, "-lm"), tmp_path / "count"
+    moment, count = 1, -1
+    while count < 0:
+        with attached.running([program]) as process:
+            soscope = subprocess.run(
+                [
+                    *(sys.executable, "-c", KILLED, str(child), str(moment), str(path)),
+                    *(*words, "-p", str(process.pid)),
+                ],
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=attached.LIMIT,
+                check=False,
+            )
+            if path.exists():
+                count = int(path.read_text())
+                assert count < moment, soscope.stderr
+            until(has_run(process.pid, cpu=0.02), f"it goes on after {moment}", running=process)
+            assert attached.tracer_of(process.pid) == 0
+            assert attached.finish(process) == (7, "wrong 0, found 1", ""), moment
+        moment += step
+    assert count > 50
 
 
 @pytest.mark.parametrize("most", range(8, 13))

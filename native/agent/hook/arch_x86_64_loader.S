@@ -124,11 +124,27 @@ FUNCTION sosc_h_walk_ip_info
 	jmp	sosc_walk_ip_info
 	.cfi_endproc
 
-// The launcher's remote call returns to this address.
+// soscope's remote calls return to this address, usually with the thread's own registers in a signal
+// frame above: rt_sigreturn gives them back even if soscope was killed meanwhile. A living soscope
+// takes the result from %rbx, and stops the thread before that: if %r12d is positive, at this signal,
+// which the program ignores, if it is 0, at rt_sigreturn, and if it is negative, at a breakpoint.
 	.globl	sosc_trap // soscope looks up this symbol
 	.type	sosc_trap, @function
 	.balign	16
 sosc_trap:
 	.cfi_startproc
-	int3
+	.cfi_undefined	%rip
+	mov	%rax, %rbx
+	test	%r12d, %r12d
+	jz	1f
+	js	2f
+	mov	$186, %eax // gettid
+	syscall
+	mov	%eax, %edi
+	mov	%r12d, %esi
+	mov	$200, %eax // tkill
+	syscall
+1:	mov	$15, %eax // rt_sigreturn
+	syscall
+2:	int3
 	.cfi_endproc

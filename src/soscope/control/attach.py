@@ -124,6 +124,7 @@ def hook_children(pid: int, base: int, blob: Blob) -> None:
 
 def _turn(visit: Visit, agent: Resident, blob: Blob) -> int:
     with Borrowed(visit.worker()) as tracee:
+        tracee.settle(agent.stack)
         return tracee.call(
             agent.base + blob.hook, _TURN, agent.stack - 8, agent.base + blob.trap, limit=_LIMIT
         )
@@ -719,9 +720,10 @@ class Attachment:
         )
         if area < 0:
             raise Refused(f"no memory in it: {os.strerror(-area)}")
-        tracee.area = area + _AREA
+        tracee.settle(area + _AREA)
 
         def unmap() -> None:
+            tracee.settle(Resident(self.visit.memory, install.base).stack if install.base else 0)
             tracee.syscall(arch.NR_MUNMAP, area, _AREA)
 
         undo.append(unmap)
@@ -746,7 +748,7 @@ class Attachment:
     def _start_again(self, install: Install, old: Resident) -> None:
         tracee = install.tracee
         old.look()
-        tracee.area = old.stack
+        tracee.settle(old.stack)
         files, block = self._bring(tracee)
         install.base = old.base
         install.run_again(old.base, self.blob, files, [block.target_size, block.plan.size])

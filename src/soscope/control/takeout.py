@@ -125,7 +125,7 @@ def _rest(visit: Visit, agent: Resident, code: RestingCode, session: int) -> str
             if any(0 <= word - at < layout.PAGE for word in registers.words() for at in stubs):
                 return f"thread {tid} is in the agent"
         with Borrowed(visit.worker()) as tracee:
-            tracee.area = agent.stack
+            tracee.settle(agent.stack)
             if not tracee.find_syscall(visit.facts.syscall_places()):
                 raise Refused("no syscall instruction found")
             result = tracee.call(fields["rest"], 0, agent.stack - 8, fields["trap"], limit=_LIMIT)

@@ -431,7 +431,7 @@ class Threads:
         refusals, end = 0, time.monotonic() + _LETTING_GO
         while True:
             try:
-                ptrace.seize(tid, 0)
+                ptrace.seize(tid, ptrace.O_TRACESYSGOOD)
                 break
             except ProcessLookupError:
                 return

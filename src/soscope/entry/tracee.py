@@ -15,8 +15,9 @@ from types import TracebackType
 from soscope.entry import ptrace
 from soscope.entry.isa import arch
 from soscope.entry.ptrace import RemoteMemory
+from soscope.proc import maps
 from soscope.proc.memory import ProcessMemory
-from soscope.proc.status import signal
+from soscope.proc.status import read_status, signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -413,6 +414,10 @@ class LookingTime:
 _STOP_SIGNALS = frozenset((signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU))
 _FAULTS = frozenset((signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS))
 _LEFT = (signal.SIGTRAP, *_FAULTS)
+# Signals without effect unless the program handles them, and room for what the kernel needs of one.
+_IGNORED = (signal.SIGURG, signal.SIGWINCH, signal.SIGCHLD)
+_MOST_FRAME = 4096 - 64  # bytes of a signal frame that fit in the memory for calls
+_ABOVE_FRAME = 512  # bytes for strings and arguments above the frame
 _BLOCKED = ~sum(1 << number - 1 for number in _LEFT) & 0xFFFF_FFFF_FFFF_FFFF
 # Seconds between checks of a thread if its SIGCHLD was taken elsewhere, at first and later.
 _SHORTEST, _SLICE = 0.0002, 0.02
@@ -441,11 +446,26 @@ class Tracee:
 
     For the only thread of a new program, `tid` is its process id, too. `area` is the end of
     memory that was made for soscope there, 0 if the memory below the thread's stack has to be
-    used. A stop of its process (SIGSTOP) is not waited for: `was_stopped` is set if there was
-    one, and the thread stops when it is detached, or asked to stop (`ptrace.interrupt`).
+    used. `frame` is the thread's own state, if calls are made so that the thread gets it back even
+    if soscope is killed: a function or system call returns to code that calls rt_sigreturn(2) with
+    a signal frame. A stop of its process (SIGSTOP) is not waited for: `was_stopped` is set if there
+    was one, and the thread stops when it is detached, or asked to stop (`ptrace.interrupt`).
     """
 
-    __slots__ = ("_held", "area", "memory", "syscall_addr", "tid", "was_stopped")
+    __slots__ = (
+        "_frame_at",
+        "_has_run",
+        "_held",
+        "_is_blocked",
+        "_is_in_syscall",
+        "_restorer",
+        "area",
+        "frame",
+        "memory",
+        "syscall_addr",
+        "tid",
+        "was_stopped",
+    )
 
     def __init__(self, tid: int) -> None:
         """Open its memory.
@@ -457,6 +477,9 @@ class Tracee:
         self.memory = RemoteMemory(tid)
         self.syscall_addr = 0
         self.area = 0
+        self.frame: arch.SignalFrame | None = None
+        self._frame_at = self._restorer = 0
+        self._has_run = self._is_blocked = self._is_in_syscall = False
         self._held: list[int] = []
 
     def close(self) -> None:
@@ -498,11 +521,14 @@ class Tracee:
 
         If a fault signal is blocked, the kernel changes its handling when a fault raises it.
         """
-        self.set_signal_mask(_BLOCKED)
+        if not self._is_blocked:
+            self.set_signal_mask(_BLOCKED)
+        self._is_blocked = True
 
     def unblock_signals(self, mask: int) -> None:
         """Restore the blocked signals, and send those again that were held back."""
         self.set_signal_mask(mask)
+        self._is_blocked = False
         while self._held:
             try:
                 ptrace.send(self.tid, self._held.pop())
@@ -527,21 +553,24 @@ class Tracee:
         *,
         step: bool = False,
         limit: float | None = None,
-        on_syscall: Callable[[], None] | None = None,
+        on_syscall: Callable[[], bool | None] | None = None,
+        ending: tuple[int, int] = (0, 0),
     ) -> None:
         """Let the thread run until a SIGTRAP: a breakpoint, or the end of one step.
 
         All other signals must be blocked, except signals of faults, and fault signals that another
         process has sent are held back. The process that would end a SIGSTOP of the target may
         itself wait for soscope, so the thread goes on regardless of such a stop. `on_syscall` is
-        called at the begin and the end of each system call. It needs PTRACE_O_TRACESYSGOOD.
+        called at the begin and the end of each system call, until it returns True, which ends the
+        run. It needs PTRACE_O_TRACESYSGOOD. `ending` is a signal that ends the run like a SIGTRAP,
+        with the code in which it does.
 
         Raises Gone, with PTRACE_O_TRACEEXEC also for an execve. Raises Faulted for a fault, or
         when `limit` seconds have passed. The thread is then stopped, and the signal not
         delivered. The thread is stopped after any other exception, too.
         """
         try:
-            self._run(step, limit, on_syscall)
+            self._run(step, limit, on_syscall, ending)
         except (Gone, Faulted):
             raise
         except BaseException:
@@ -552,10 +581,12 @@ class Tracee:
         self,
         step: bool,
         limit: float | None,
-        on_syscall: Callable[[], None] | None,
+        on_syscall: Callable[[], bool | None] | None,
+        ending: tuple[int, int],
     ) -> None:
         end = None if limit is None else time.monotonic() + limit
         number, is_late = 0, False
+        self._has_run, self._is_in_syscall = True, False
         while True:
             try:
                 if step:
@@ -582,9 +613,16 @@ class Tracee:
                 number = 0
             elif stop == signal.SIGTRAP | ptrace.AT_SYSCALL and on_syscall is not None:
                 number = 0
-                on_syscall()
+                if on_syscall():
+                    self._is_in_syscall = True
+                    return
             elif stop == signal.SIGTRAP:
                 return
+            elif stop == ending[0]:
+                if arch.is_at_trap(self.registers(), ending[1]):
+                    return
+                self._held.append(stop)
+                number = 0
             elif stop in _FAULTS:
                 if not self._is_sent():
                     raise Faulted(stop, self.registers().pc)
@@ -652,17 +690,28 @@ class Tracee:
         except OSError:
             pass  # the thread is stopped anyway
 
-    def forget_trap(self) -> None:
-        """Clear a SIGTRAP of soscope's from the stop of a thread.
+    def leave(self) -> None:
+        """Lead a thread out of the system call or the signal at which it is stopped.
 
-        If soscope ended now, the kernel would deliver that signal.
+        It does not run. The new stop is one in which the kernel delivers no signal if soscope ends,
+        and behind which it restarts the call that the thread's registers tell.
         """
+        if not self._has_run:
+            return
         try:
             ptrace.interrupt(self.tid)
             ptrace.resume(self.tid)
         except ProcessLookupError:
-            raise Gone(signal.SIGKILL) from None
-        self.hold()
+            raise self._gone() from None
+        try:
+            while (status := self._wait(None) or 0) >> 16 != ptrace.EVENT_STOP:
+                if os.WSTOPSIG(status) in _FAULTS:
+                    self._held.append(os.WSTOPSIG(status))
+                ptrace.resume(self.tid)
+            self.was_stopped |= os.WSTOPSIG(status) in _STOP_SIGNALS
+        except OSError:
+            self.hold()
+        self._has_run = self._is_in_syscall = False
 
     def _is_stopped(self) -> bool:
         """Return whether the thread is stopped: registers of a running thread cannot be read."""
@@ -675,13 +724,37 @@ class Tracee:
     # ---- calls in the thread ----
 
     def find_syscall(self, places: list[tuple[int, int]]) -> bool:
-        """Search (address, size) places for a syscall instruction. Return whether there is one."""
-        for addr, size in places:
-            at = self.memory.read(addr, size).find(arch.SYSCALL)
-            if at >= 0:
-                self.syscall_addr = addr + at
-                return True
-        return False
+        """Search (address, size) places for a syscall instruction. Return whether there is one.
+
+        If there is one that a return follows, and code that calls rt_sigreturn, the thread gets its
+        own state back behind a system call even if soscope is killed.
+        """
+        codes = [(addr, self.memory.read(addr, size)) for addr, size in places]
+        returning = _find(codes, arch.SYSCALL_AND_RETURN)
+        self._restorer = next(filter(None, (_find(codes, code) for code in arch.RESTORERS)), 0)
+        if not returning or not self._restorer:
+            self._restorer = 0
+        self.syscall_addr = returning or _find(codes, arch.SYSCALL)
+        return bool(self.syscall_addr)
+
+    def settle(self, area: int, above: int = _ABOVE_FRAME) -> None:
+        """Make calls in memory that ends at `area`, below `above` bytes for other data.
+
+        With 0, no memory was made. The thread's stack has to be used, if it is the thread's own.
+        """
+        self.area = area
+        self._frame_at = 0
+        if self.frame is None or self.frame.size > _MOST_FRAME:
+            return
+        end = area - above if area else _own_stack(self.tid, self.frame)
+        if not end:
+            return
+        at = (end - self.frame.size & -16) - 8
+        try:
+            self.memory.write(at, self.frame.at(at, self._restorer))
+        except OSError:
+            return  # no memory there, so nothing protects the next call
+        self._frame_at = at
 
     def scratch(self, size: int) -> int:
         """Return the address of `size` unused bytes, 64-aligned, with more unused ones below."""
@@ -694,10 +767,20 @@ class Tracee:
 
         Afterwards the registers belong to the call, so the caller must keep the thread's own.
         """
+        if self.frame is not None and not self._frame_at:
+            self.settle(self.area)
+        at = self._frame_at if self._restorer else 0
+        if at:
+            self._return_to(self._restorer)
         registers = self.registers()
-        arch.set_syscall(registers, self.syscall_addr, number, arguments)
+        arch.set_syscall(registers, self.syscall_addr, number, arguments, at)
         self.set_registers(registers)
-        self.run_to_trap(step=True)
+        self.block_signals()
+        if self.frame is None:
+            self.run_to_trap(step=True)
+        else:
+            ends = iter((False, True))  # the begin and the end of the call
+            self.run_to_trap(on_syscall=lambda: next(ends))
         return self.registers().result
 
     def call(
@@ -712,19 +795,90 @@ class Tracee:
     ) -> int:
         """Let the thread call `function(argument)`, and return the result.
 
-        `stack` is 8 below a multiple of 16. The return address `trap`, which is the address of a
-        breakpoint instruction, is written there. Raises Faulted if the function does not return
-        there.
+        `stack` is 8 below a multiple of 16. The function returns to `trap`, which is the agent's
+        `sosc_trap` or a breakpoint instruction. The return address is written at `stack`, or lower
+        where the thread's frame is. Raises Faulted if the function does not return there.
         """
-        self.memory.write(stack, trap.to_bytes(8, "little"))
+        if self._frame_at:
+            stack = self._frame_at
+            self._return_to(trap)
+            how = self._way_to_trap() if on_syscall is None else arch.TRAP_AT_SIGRETURN
+        else:
+            self.memory.write(stack, trap.to_bytes(8, "little"))
+            how = arch.TRAP_AT_BREAKPOINT
         registers = self.registers()
         arch.set_call(registers, function, argument, stack)
+        arch.set_trap(registers, how)
         self.set_registers(registers)
-        self.run_to_trap(limit=limit, on_syscall=on_syscall)
+        self.block_signals()
+
+        def on_each() -> bool:
+            registers = self.registers()
+            if arch.is_entering(registers, arch.NR_SIGRETURN) and arch.is_at_trap(registers, trap):
+                return True
+            if on_syscall is not None:
+                on_syscall()
+            return False
+
+        if how > 0:
+            self.set_signal_mask(_BLOCKED & ~(1 << how - 1))
+            self.run_to_trap(limit=limit, ending=(how, trap))
+        else:
+            watches = on_syscall is not None or how == arch.TRAP_AT_SIGRETURN
+            self.run_to_trap(limit=limit, on_syscall=on_each if watches else None)
         registers = self.registers()
-        if registers.pc != trap + arch.BREAKPOINT_SIZE:
+        if not arch.is_at_trap(registers, trap):
             raise Faulted(signal.SIGTRAP, registers.pc)
-        return registers.result
+        result = arch.result_at_trap(registers, trap)
+        if self._is_in_syscall:
+            arch.leave_sigreturn(registers, trap)
+            self.set_registers(registers)
+        if how > 0:
+            self.set_signal_mask(_BLOCKED)
+        if how >= 0:
+            self.leave()
+        return result
+
+    def _return_to(self, code: int) -> None:
+        """Replace the code to which the next call returns, which calls rt_sigreturn."""
+        self.memory.write(self._frame_at, code.to_bytes(8, "little"))
+
+    def _way_to_trap(self) -> int:
+        """Return how a function tells that it has returned: by a signal's number if possible.
+
+        If soscope is killed, the signal is delivered, so the program must not handle it. A seccomp
+        filter may forbid to send it. Then each system call of the function stops the thread.
+        """
+        fields = read_status(self.tid)
+        if fields.get("Seccomp", "0") != "0":
+            return arch.TRAP_AT_SIGRETURN
+        caught = int(fields.get("SigCgt", "0"), 16)
+        free = (each for each in _IGNORED if not caught >> each - 1 & 1)
+        return next(free, arch.TRAP_AT_SIGRETURN)
+
+
+def _own_stack(tid: int, frame: arch.SignalFrame) -> int:
+    """Return the end of unused memory on a thread's own stack, 0 if it is on another stack.
+
+    A thread that the C library has made has its thread pointer at the end of its stack. Below the
+    stacks of coroutines there may be no room, not even for a signal handler.
+    """
+    sp, pointer = frame.registers.sp, frame.registers.thread_pointer
+    for line in maps.text_of(tid).split(b"\n"):
+        low, _, rest = line.partition(b"-")
+        if rest and int(low, 16) <= sp < int(rest.partition(b" ")[0], 16):
+            is_own = sp < pointer < int(rest.partition(b" ")[0], 16) or line.endswith(b"[stack]")
+            end = sp - arch.RED_ZONE
+            return end if is_own and end - frame.size - _MOST_FRAME > int(low, 16) else 0
+    return 0
+
+
+def _find(codes: list[tuple[int, bytes]], wanted: bytes) -> int:
+    """Return the address of bytes in pieces of code, 0 if no piece has them."""
+    for addr, code in codes:
+        if (at := code.find(wanted)) >= 0:
+            return addr + at
+    return 0
 
 
 # Restartable sequences (rseq(2)): code that the kernel aborts when it is interrupted.
@@ -768,7 +922,8 @@ def begin_anew(tracee: Tracee, registers: arch.Registers) -> None:
 class Borrowed:
     """`with Borrowed(tid) as tracee:` keeps the thread's registers and signal mask.
 
-    All its signals are blocked meanwhile, except signals of faults. Fault signals that processes
+    The thread must be traced with PTRACE_O_TRACESYSGOOD. While it makes calls, all its signals are
+    blocked, except signals of faults, and fault signals that processes
     have sent are held back. A stop of the process (SIGSTOP) is not waited for. If an error ends
     the work while the thread runs, the thread is stopped first, because it would not survive with
     soscope's register values. Raises OSError if its memory may not be opened, and Gone.
@@ -782,12 +937,12 @@ class Borrowed:
             self._registers = self._tracee.registers()
             begin_anew(self._tracee, self._registers)
             self._mask = self._tracee.signal_mask()
+            self._tracee.frame = arch.SignalFrame(self._registers, self._mask, arch.Vectors.of(tid))
         except BaseException:
             self._tracee.close()
             raise
 
     def __enter__(self) -> Tracee:
-        self._tracee.block_signals()
         return self._tracee
 
     def __exit__(
@@ -799,12 +954,11 @@ class Borrowed:
         try:
             if isinstance(error, Gone):
                 return
-            is_unsure = error is not None and not isinstance(error, Faulted)
-            if is_unsure:
+            if error is not None and not isinstance(error, Faulted):
                 self._tracee.hold()
-            self._tracee.set_registers(self._registers)
+            self._tracee.leave()
+            # If soscope is killed in between, the frame has the same mask.
             self._tracee.unblock_signals(self._mask)
-            if is_unsure:
-                self._tracee.forget_trap()
+            self._tracee.set_registers(self._registers)
         finally:
             self._tracee.close()

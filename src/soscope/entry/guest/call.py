@@ -396,6 +396,7 @@ class _Guest:
             area, size = self._map(tracee, stack_size, len(argument))
             at = area + size - len(argument) & -64
             tracee.memory.write(at, argument)
+            tracee.settle(at - 64, 0)
             errno = self._errno(tracee, kept)
             ptrace.set_options(self.tid, _OPTIONS)
             vectors = arch.Vectors.of(self.tid)
@@ -408,6 +409,7 @@ class _Guest:
                     function, given, at - 64 - 8, trap, limit=self.limit, on_syscall=sleeper
                 )
                 after = tracee.memory.read(at, len(argument))
+                tracee.settle(0)
                 tracee.syscall(arch.NR_MUNMAP, area, size)
             except Faulted:
                 self.has_overwritten = arch.is_restarting(tracee.registers())
@@ -415,11 +417,11 @@ class _Guest:
                 # Its memory stays mapped, because the function may have stored addresses of it
                 # anywhere.
                 vectors.give(self.tid)
-                ptrace.set_options(self.tid, 0)
+                ptrace.set_options(self.tid, ptrace.O_TRACESYSGOOD)
                 self._put_errno(tracee, kept, errno)
                 raise
             vectors.give(self.tid)
-            ptrace.set_options(self.tid, 0)
+            ptrace.set_options(self.tid, ptrace.O_TRACESYSGOOD)
             self._put_errno(tracee, kept, errno)
             return result, after
 

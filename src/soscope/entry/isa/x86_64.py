@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+from struct import Struct
 
 from soscope.entry import ptrace
 
@@ -18,6 +19,7 @@ AUDIT_ARCH = 0xC000_003E  # <linux/audit.h>
 BREAKPOINT = b"\xcc"  # int3
 BREAKPOINT_SIZE = 1  # pc is behind it after a hit
 SYSCALL = b"\x0f\x05"
+SYSCALL_AND_RETURN = b"\x0f\x05\xc3"
 
 NR_CLOSE = 3
 NR_MMAP = 9
@@ -130,6 +132,7 @@ _RESTORER_SHORT = bytes.fromhex("b80f000000 0f05")  # mov $15,%eax; syscall
 RESTORERS = (RESTORER, _RESTORER_SHORT)
 # Offsets in `struct rt_sigframe`, from its pointer to the restorer: rsp, cs.
 FRAME_SP, FRAME_CS, FRAME_SIZE = 168, 192, 200
+NR_SIGRETURN = 15
 CONTEXT_BEHIND = 16  # bytes behind pc: flags and segments
 _USER_CS = 0x33
 _SAVED = 144  # bytes of registers and flags before them
@@ -143,6 +146,10 @@ _X87_AND_SSE = 3
 _PROTECTION_KEYS = 1 << 9
 _FCW, _MXCSR = 0x37F, 0x1F80  # psABI x86-64 §3.4.1
 _MXCSR_AT = 24
+# <asm/sigcontext.h>: struct _fpx_sw_bytes in the FXSAVE area, and the word behind the state
+_SOFTWARE_AT, _SOFTWARE = 464, Struct("<IIQI28x")
+_MAGIC1, _MAGIC2 = 0x4650_5853, (0x4650_5845).to_bytes(4, "little")
+_TILE_DATA, _TILE_DATA_AT = 1 << 18, 2816  # AMX's state, which a thread may be forbidden to have
 
 _COLUMNS = "rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip".split()
 FP_COLUMN, SP_COLUMN, PC_COLUMN = 6, 7, 16
@@ -232,9 +239,15 @@ def set_registers(tid: int, registers: Registers) -> None:
     ptrace.request(ptrace.SETREGS, tid, None, ctypes.byref(registers))
 
 
-def set_syscall(registers: Registers, at: int, number: int, arguments: tuple[int, ...]) -> None:
-    """Set the registers so that the next step is a system call. `at` is its instruction."""
+def set_syscall(
+    registers: Registers, at: int, number: int, arguments: tuple[int, ...], stack: int = 0
+) -> None:
+    """Set the registers so that the next step is a system call. `at` is its instruction.
+
+    With `stack`, a return instruction behind it takes its address from there.
+    """
     registers.rip = at
+    registers.rsp = stack or int(registers.rsp)
     registers.rax = number
     registers.orig_rax = 0xFFFF_FFFF_FFFF_FFFF  # else the kernel may restart an older call
     for name, value in zip(("rdi", "rsi", "rdx", "r10", "r8", "r9"), arguments, strict=False):
@@ -498,6 +511,20 @@ class Vectors:
         """Give this state to a stopped thread. Raises OSError."""
         ptrace.set_register_set(tid, self._kind, self._data)
 
+    def in_frame(self) -> bytes:
+        """Return the state as the kernel wants it in a signal frame."""
+        data = bytearray(self._data)
+        if self._kind == _NT_PRFPREG:
+            data[_SOFTWARE_AT:_LEGACY] = bytes(_LEGACY - _SOFTWARE_AT)
+            return bytes(data)
+        features = int.from_bytes(data[_SOFTWARE_AT : _SOFTWARE_AT + 8], "little")
+        if not int.from_bytes(data[_XSTATE_BV : _XSTATE_BV + 8], "little") & _TILE_DATA:
+            del data[_TILE_DATA_AT:]
+            features &= ~_TILE_DATA
+        size = len(data)
+        data[_SOFTWARE_AT:_LEGACY] = _SOFTWARE.pack(_MAGIC1, size + len(_MAGIC2), features, size)
+        return bytes(data) + _MAGIC2
+
     def fresh(self) -> Vectors:
         """Return the state in which a program starts, with the same protection keys."""
         data = bytearray(self._data)
@@ -512,6 +539,90 @@ class Vectors:
             has = _X87_AND_SSE | had & _PROTECTION_KEYS
             data[_XSTATE_BV : _XSTATE_BV + 8] = has.to_bytes(8, "little")
         return Vectors(self._kind, bytes(data))
+
+
+# `struct rt_sigframe` of the kernel's asm/sigframe.h, by which rt_sigreturn(2) restores registers:
+# the return address, then `struct ucontext` with its flags, no link, an invalid alternate stack
+# (which leaves the thread's own as it is), the registers, the state's address and the signal mask.
+_FRAME = Struct("<Q QQ QIIQ 18Q HHHH 4Q Q 64x Q")
+_FRAME_FLAGS = 7  # UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS
+_NO_STACK = 4  # ss_flags that sigaltstack(2) refuses
+_IN_FRAME = "r8 r9 r10 r11 r12 r13 r14 r15 rdi rsi rbp rbx rdx rax rcx rsp rip eflags".split()
+
+
+class SignalFrame:
+    """A signal frame with which a thread goes on as if it had never been stopped.
+
+    A system call that the stop has interrupted begins again, with the whole time-out. `registers`
+    are those that the thread gets, and `size` is the number of bytes that a frame needs.
+    """
+
+    __slots__ = ("_mask", "_vectors", "registers", "size")
+
+    def __init__(self, registers: Registers, mask: int, vectors: Vectors) -> None:
+        self.registers = _begun_again(registers)
+        self._mask = mask
+        self._vectors = vectors.in_frame()
+        self.size = _FRAME.size + 64 + len(self._vectors)
+
+    def at(self, addr: int, returns_to: int) -> bytes:
+        """Return the bytes of a frame at `addr`, which is 8 below a multiple of 16.
+
+        A function that is called with this as its stack returns to `returns_to`. The code there
+        has to call rt_sigreturn.
+        """
+        own = self.registers
+        state = addr + _FRAME.size + 63 & -64
+        words = [int(getattr(own, name)) for name in _IN_FRAME]
+        segments = int(own.cs), 0, 0, int(own.ss)
+        head = returns_to, _FRAME_FLAGS, 0, 0, _NO_STACK, 0, 0
+        frame = _FRAME.pack(*head, *words, *segments, 0, 0, 0, 0, state, self._mask)
+        return frame.ljust(state - addr, b"\0") + self._vectors
+
+
+def _begun_again(registers: Registers) -> Registers:
+    """Return the registers with which an interrupted call begins again, without the kernel."""
+    own = registers.copy()
+    if not waits(own) or int(own.orig_rax) in _ONCE:
+        return own
+    if int(own.orig_rax) == CALLS["restart_syscall"]:
+        forget_restart(own)  # what it continued is not known
+    else:
+        own.rip = int(own.rip) - len(SYSCALL)
+        own.rax = int(own.orig_rax)
+    return own
+
+
+# How the agent's `sosc_trap` stops a thread, if not by a signal.
+TRAP_AT_SIGRETURN, TRAP_AT_BREAKPOINT = 0, -1
+
+
+def set_trap(registers: Registers, how: int) -> None:
+    """Set how the agent's `sosc_trap` stops: by a signal's number or a TRAP_ constant."""
+    registers.r12 = how & 0xFFFF_FFFF
+
+
+_TRAP_SIZE = 64  # bytes of `sosc_trap` at most
+
+
+def is_at_trap(registers: Registers, trap: int) -> bool:
+    """Return whether a thread is stopped in `sosc_trap`, or behind a breakpoint there."""
+    return 0 < registers.pc - trap < _TRAP_SIZE
+
+
+def result_at_trap(registers: Registers, trap: int) -> int:
+    """Return the signed result of the function that has returned to `sosc_trap`."""
+    value = registers.copy()
+    if registers.pc - trap > BREAKPOINT_SIZE:
+        value.rax = int(registers.rbx)
+    return value.result
+
+
+def leave_sigreturn(registers: Registers, trap: int) -> None:
+    """At the begin of `sosc_trap`'s rt_sigreturn, make the kernel skip it, and come back to it."""
+    skip_syscall(registers)
+    registers.rip = trap
+    set_trap(registers, TRAP_AT_SIGRETURN)
 
 
 def skip_syscall(registers: Registers) -> None:
