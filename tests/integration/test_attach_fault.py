@@ -15,6 +15,7 @@ from tests.support.processes import attached
 from tests.support.processes.launching import environment
 from tests.support.targets import build
 from tests.support.targets.covering import sizes
+from tests.support.targets.matrix import REPOSITORY
 from tests.support.time.patience import limit, until
 from tests.support.time.progress import has_run
 
@@ -106,6 +107,30 @@ def test_a_thread_that_makes_our_calls_outlives_an_error_of_ours(
         )
         done = attached.trace(process.pid, "-c", "--duration", "50ms")
         assert done.returncode == 0, done.stderr
+        assert attached.finish(process) == (7, "wrong 0, some 1\n", "")
+
+
+@pytest.mark.parametrize("name", ["wait4", "rt_sigtimedwait", "rt_sigprocmask"])
+@pytest.mark.parametrize("words", [["trace", "-c", "--duration", "50ms"], ["mem", "trim"]])
+def test_a_refused_call_of_ours_is_told_by_its_name(name: str, words: list[str]) -> None:
+    """A seccomp filter may forbid soscope a call; the process has not ended, and it is no bug."""
+    with attached.running([build.program("attached_mixed")]) as process:
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "tests.support.processes.forbid", name),
+                *(sys.executable, "-m", "soscope", *words, "-p", str(process.pid)),
+            ],
+            env=environment(),
+            cwd=REPOSITORY,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=attached.LIMIT,
+            check=False,
+        )
+        assert done.returncode == 3, done.stderr
+        assert f"system call {name}: operation not permitted" in done.stderr
+        assert "seccomp" in done.stderr
         assert attached.finish(process) == (7, "wrong 0, some 1\n", "")
 
 

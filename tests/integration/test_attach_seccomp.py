@@ -303,6 +303,9 @@ def test_nobody_makes_other_calls() -> None:
     }
     sources.pop("arch_x86_64_apart.S")
     sources.pop("tallypeers.c")
+    # there soscope's own calls return: by rt_sigreturn, which each signal needs, and without a
+    # filter by a signal to the thread
+    sources.pop("arch_x86_64_loader.S")
     header = sources.pop("arch_x86_64.h")
     wrappers = sources.pop("sys.h")
     assert header.count('"syscall"') == 1

@@ -8,6 +8,7 @@ borrowed for that. If there is none, the interpreter executes the order as a pen
 
 from __future__ import annotations
 
+import errno
 import math
 import threading
 import time
@@ -295,6 +296,8 @@ def trim(pid: int) -> Trimmed:
     except OSError as error:
         if isinstance(error, SoscopeError):
             raise
+        if error.errno in (errno.EPERM, errno.EACCES):
+            raise  # soscope itself may not do something
         raise NoSuchProcess(f"process {pid} has ended", errno=error.errno) from error
     finally:
         signals.drop()

@@ -448,8 +448,10 @@ class Tracee:
     memory that was made for soscope there, 0 if the memory below the thread's stack has to be
     used. `frame` is the thread's own state, if calls are made so that the thread gets it back even
     if soscope is killed: a function or system call returns to code that calls rt_sigreturn(2) with
-    a signal frame. A stop of its process (SIGSTOP) is not waited for: `was_stopped` is set if there
-    was one, and the thread stops when it is detached, or asked to stop (`ptrace.interrupt`).
+    a signal frame. `finishes_alone` is set while the thread must not be taken out of a function
+    after an error of soscope's, because it may hold a lock. A stop of its process (SIGSTOP) is not
+    waited for: `was_stopped` is set if there was one, and the thread stops when it is detached, or
+    asked to stop (`ptrace.interrupt`).
     """
 
     __slots__ = (
@@ -460,6 +462,7 @@ class Tracee:
         "_is_in_syscall",
         "_restorer",
         "area",
+        "finishes_alone",
         "frame",
         "memory",
         "syscall_addr",
@@ -477,6 +480,7 @@ class Tracee:
         self.memory = RemoteMemory(tid)
         self.syscall_addr = 0
         self.area = 0
+        self.finishes_alone = False
         self.frame: arch.SignalFrame | None = None
         self._frame_at = self._restorer = 0
         self._has_run = self._is_blocked = self._is_in_syscall = False
@@ -756,6 +760,11 @@ class Tracee:
             return  # no memory there, so nothing protects the next call
         self._frame_at = at
 
+    def comes_back_alone(self, trap: int) -> bool:
+        """Return whether a function that returns to `trap` gives the thread its own state back."""
+        is_breakpoint = self.memory.read(trap, arch.BREAKPOINT_SIZE) == arch.BREAKPOINT
+        return bool(self._frame_at) and not is_breakpoint
+
     def scratch(self, size: int) -> int:
         """Return the address of `size` unused bytes, 64-aligned, with more unused ones below."""
         if self.area:
@@ -814,7 +823,7 @@ class Tracee:
 
         def on_each() -> bool:
             registers = self.registers()
-            if arch.is_entering(registers, arch.NR_SIGRETURN) and arch.is_at_trap(registers, trap):
+            if arch.is_entering(registers, arch.SIGRETURN) and arch.is_at_trap(registers, trap):
                 return True
             if on_syscall is not None:
                 on_syscall()
@@ -956,6 +965,8 @@ class Borrowed:
                 return
             if error is not None and not isinstance(error, Faulted):
                 self._tracee.hold()
+                if self._tracee.finishes_alone:
+                    return  # the function returns through the frame
             self._tracee.leave()
             # If soscope is killed in between, the frame has the same mask.
             self._tracee.unblock_signals(self._mask)

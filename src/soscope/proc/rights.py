@@ -9,10 +9,15 @@ is enough, too.
 
 from __future__ import annotations
 
+import errno
 import os
 
 from soscope.errors import NoSuchProcess, NotPermitted
-from soscope.proc.status import read_status
+from soscope.proc.status import read_status, signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _AS_ROOT = "run soscope as root, or give it CAP_SYS_PTRACE"
 
@@ -21,6 +26,43 @@ def missing_right(pid: int, what: str, number: int | None) -> NotPermitted:
     """Make the error for refused access to `what` of a process; `number` is the errno."""
     reason, hint = _reason(pid)
     return NotPermitted(f"{what} of process {pid}: {reason}", hint=hint, errno=number)
+
+
+def refused_calls() -> list[str]:
+    """Return which of the system calls that soscope always needs are refused, by trying them.
+
+    A seccomp filter does that, as of a container or a service. The trials have no effect.
+    """
+    trials: dict[str, Callable[[], object]] = {
+        "wait4": lambda: os.waitpid(os.getpid(), os.WNOHANG),
+        "rt_sigtimedwait": lambda: signal.sigtimedwait((), 0),
+        "rt_sigprocmask": lambda: signal.pthread_sigmask(signal.SIG_BLOCK, ()),
+        "pread64": lambda: os.pread(-1, 0, 0),
+        "pwrite64": lambda: os.pwrite(-1, b"", 0),
+        "kill": lambda: os.kill(os.getpid(), 0),
+        "waitid": lambda: os.waitid(os.P_PID, os.getpid(), os.WEXITED | os.WNOHANG),
+    }
+    refused = []
+    for name, trial in trials.items():
+        try:
+            trial()
+        except OSError as error:  # ECHILD and EBADF are the usual answers
+            if error.errno in (errno.EPERM, errno.EACCES, errno.ENOSYS):
+                refused.append(name)
+    return refused
+
+
+def refused_call(error: OSError) -> NotPermitted:
+    """Make the error for a system call of soscope's own that was refused."""
+    names = refused_calls()
+    what = f"system call {', '.join(names)}" if names else "a system call of soscope"
+    of = f" ('{error.filename}')" if error.filename else ""
+    return NotPermitted(
+        f"{what}: {os.strerror(error.errno or errno.EPERM).lower()}{of}",
+        hint="a seccomp filter, as of a container or a service, may refuse it; run soscope outside,"
+        " or with a filter that allows it",
+        errno=error.errno,
+    )
 
 
 def _reason(pid: int) -> tuple[str, str]:

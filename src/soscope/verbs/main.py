@@ -235,6 +235,12 @@ def main(arguments: list[str] | None = None) -> int:
             lack = getattr(error, "strerror", None) or os.strerror(errno.ENOMEM)
             complain(SoscopeError(lack.lower()))
             return _status_of(verb, invocation, SoscopeError(lack))
+        if isinstance(error, PermissionError):
+            from soscope.proc.rights import refused_call
+
+            refused = refused_call(error)
+            complain(refused)
+            return _status_of(verb, invocation, refused)
         say(f"error: this is a bug in soscope: {type(error).__name__}: {error}")
         if not invocation.debug:
             say("  hint: with SOSCOPE_DEBUG=1 it shows where", prefix="")

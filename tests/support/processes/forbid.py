@@ -15,7 +15,14 @@ import sys
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _FILTER = 38, 22, 2
 _LOAD, _JUMP_EQUAL, _RETURN = 0x20, 0x15, 0x06
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
-_NUMBERS = {"ptrace": 101, "perf_event_open": 298, "process_vm_readv": 310}  # x86-64
+_NUMBERS = {  # x86-64
+    "ptrace": 101,
+    "perf_event_open": 298,
+    "process_vm_readv": 310,
+    "wait4": 61,
+    "rt_sigtimedwait": 128,
+    "rt_sigprocmask": 14,
+}
 
 
 def main() -> None:

@@ -405,9 +405,11 @@ class _Guest:
                 end = time.monotonic() + self.limit + _LATER
                 sleeper = Sleeper(tracee, end) if is_restarting else None
                 given = at if self.value is None else self.value
+                tracee.finishes_alone = tracee.comes_back_alone(trap)
                 result = tracee.call(
                     function, given, at - 64 - 8, trap, limit=self.limit, on_syscall=sleeper
                 )
+                tracee.finishes_alone = False
                 after = tracee.memory.read(at, len(argument))
                 tracee.settle(0)
                 tracee.syscall(arch.NR_MUNMAP, area, size)

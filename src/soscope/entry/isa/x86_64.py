@@ -132,7 +132,7 @@ _RESTORER_SHORT = bytes.fromhex("b80f000000 0f05")  # mov $15,%eax; syscall
 RESTORERS = (RESTORER, _RESTORER_SHORT)
 # Offsets in `struct rt_sigframe`, from its pointer to the restorer: rsp, cs.
 FRAME_SP, FRAME_CS, FRAME_SIZE = 168, 192, 200
-NR_SIGRETURN = 15
+SIGRETURN = 15
 CONTEXT_BEHIND = 16  # bytes behind pc: flags and segments
 _USER_CS = 0x33
 _SAVED = 144  # bytes of registers and flags before them
