@@ -57,7 +57,7 @@ def test_what_a_start_has_changed_is_put_back() -> None:
 
 # In soscope and its children: one call of a function of the kernel's fails, or all of them.
 BROKEN = """\
-import os, signal, sys
+import os, sys, _signal as signal
 module, name, first, last = sys.argv[1:5]
 of, count = {"os": os, "signal": signal}[module], 0
 
