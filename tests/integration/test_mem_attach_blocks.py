@@ -401,3 +401,47 @@ def test_a_snapshot_of_blocks_is_of_its_time() -> None:
         tell(process)
         the_rest(process)
     assert re.fullmatch(r".*/keeper", report["command"][0])
+
+
+GIVEN_BEFORE = """
+#include <dlfcn.h>
+static void *volatile kept[20];
+int main(void)
+{
+    void *(*before)(size_t) = dlsym(RTLD_DEFAULT, "malloc"), *(*after)(size_t) = NULL;
+    char line[100];
+    write(1, "ready\\n", 6);
+    while (read(0, line, 100) > 0) {
+        for (int i = 0; i < 10; i++)
+            kept[i] = before(100);
+        if (line[0] == 'a')
+            after = dlsym(RTLD_DEFAULT, "calloc");
+        write(1, "done\\n", 5);
+    }
+    return !after;
+}
+"""
+
+
+@pytest.mark.parametrize("asks_again", [False, True])
+def test_pointers_that_dlsym_gave_are_named(tmp_path: Path, asks_again: bool) -> None:
+    file = tmp_path / "attached.sosr"
+    with running([built("before.c", GIVEN_BEFORE, "-ldl")]) as process:
+        with attached(process.pid, file) as watcher:
+            assert process.stdin is not None
+            process.stdin.write("again\n" if asks_again else "go\n")
+            process.stdin.flush()
+            assert the_rest(process) == ""
+            watcher.send_signal(signal.SIGINT)
+            watcher.communicate(timeout=limit())
+        assert process.communicate(timeout=limit())[0] == ""
+        assert process.returncode == int(not asks_again)
+    report = shown("report", "--json", str(file), status=int(asks_again))
+    assert report["native"] == []  # it has made ten blocks
+    before = (
+        "not seen: calls through pointers that dlsym gave before soscope was attached, to before"
+    )
+    after = "not seen: calls of calloc through pointers that dlsym gave to before"
+    said = [note for note in report["notes"] if note.startswith("not seen: ")]
+    assert sorted(said, key=len) == ([after, before] if asks_again else [before])
+    assert report["state"] == ("partial" if asks_again else "complete")

@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -546,3 +547,84 @@ def test_a_program_that_defines_malloc_is_named(tmp_path: Path) -> None:
     assert any("has an allocator of its own" in note for note in report["notes"])
     report, _ = recorded(tmp_path, [built("every.c", EVERY)])
     assert not any("allocator" in note for note in report["notes"])
+
+
+GIVEN = """
+#include <dlfcn.h>
+static void *volatile kept[64];
+static void *(*ask(const char *how))(size_t)
+{
+    if (!strcmp(how, "next"))
+        return dlsym(RTLD_NEXT, "malloc");
+    if (!strcmp(how, "version"))
+        return dlvsym(RTLD_DEFAULT, "malloc", "GLIBC_2.2.5");
+    if (!strcmp(how, "handle"))
+        return dlsym(dlopen("libc.so.6", RTLD_LAZY), "malloc");
+    return dlsym(RTLD_DEFAULT, strcmp(how, "other") ? "malloc" : "strlen");
+}
+int main(int argc, char **argv)
+{
+    void *(*asked)(size_t) = ask(argv[1]), *(*volatile taken)(size_t) = malloc;
+    int n = 0;
+    kept[n++] = KEEP(malloc, 10, malloc(10));
+    kept[n++] = KEEP(malloc, 20, taken(20));
+    if (!strcmp(argv[1], "other"))
+        return 0;
+    said(asked == taken ? "one" : "another", __LINE__, 0);
+    for (int i = 0; i < 30; i++)
+        kept[n++] = asked(100);
+    return 0;
+}
+"""
+
+
+def unseen(report: dict[str, Any]) -> list[str]:
+    return [note for note in report["notes"] if note.startswith("not seen: ")]
+
+
+@pytest.mark.parametrize("how", ["default", "next", "version", "handle"])
+def test_pointers_that_dlsym_gives_are_named(how: str, tmp_path: Path) -> None:
+    program = built("given.c", GIVEN, "-ldl")
+    report, output = recorded(tmp_path, [program, how])
+    assert sum(row["count"] for row in rows_of(report, "given.c")) == 2  # of 32
+    assert report["state"] == "partial"
+    assert unseen(report) == ["not seen: calls of malloc through pointers that dlsym gave to given"]
+    assert "keep another" in output
+
+
+def test_other_pointers_that_dlsym_gives_are_not_named(tmp_path: Path) -> None:
+    report, output = recorded(tmp_path, [built("given.c", GIVEN, "-ldl"), "other"])
+    assert_same(report, output, "given.c")
+    assert (report["state"], unseen(report)) == ("complete", [])
+
+
+def test_a_pointer_to_the_program_s_own_stub_is_seen(tmp_path: Path) -> None:
+    # the address of malloc is the program's stub, and dlsym answers with the stub, too
+    program = built("given.c", GIVEN, "-ldl", "-no-pie", "-fno-pic")
+    report, output = recorded(tmp_path, [program, "default"])
+    assert sum(row["count"] for row in rows_of(report, "given.c")) == 32
+    assert (report["state"], unseen(report)) == ("complete", [])
+    assert "keep one" in output
+    report, _ = recorded(tmp_path, [program, "handle"])
+    assert sum(row["count"] for row in rows_of(report, "given.c")) == 2
+    assert (report["state"], len(unseen(report))) == ("partial", 1)
+
+
+WRAPPER = """
+#include <dlfcn.h>
+void *malloc(size_t size)
+{
+    static void *(*next)(size_t);
+    if (!next)
+        next = dlsym(RTLD_NEXT, "malloc");
+    return next(size);
+}
+"""
+
+
+def test_a_library_that_wraps_malloc_hides_no_block(tmp_path: Path) -> None:
+    wrapper = built("wrapper.c", WRAPPER, "-shared", "-fPIC", "-ldl")
+    preloaded = ["env", f"LD_PRELOAD={wrapper}", built("every.c", EVERY)]
+    report, output = recorded(tmp_path, preloaded)
+    assert_same(report, output, "every.c")
+    assert (report["state"], unseen(report)) == ("complete", [])

@@ -65,6 +65,13 @@ FUNCTION sosc_h_block_\name
 	BLOCK_SIX thrd_create
 	BLOCK_THREE tryjoin
 
+// dlsym and dlvsym look at their caller, so they are never called from here.
+FUNCTION sosc_h_block_dlsym
+	.cfi_startproc
+	endbr64
+	jmp	sosc_h_layer
+	.cfi_endproc
+
 // A thread begins here, and goes on in the program's function as if it had begun there.
 FUNCTION sosc_h_thread_begins
 	.cfi_startproc

@@ -21,6 +21,7 @@
 #include "call/handler.h"
 #include "hook/slot.h"
 #include "image/image.h"
+#include "image/lookup.h"
 #include "ring/ring.h"
 #include "stack/walkcache.h"
 #include "thread/thread.h"
@@ -627,6 +628,98 @@ static bool begins(const char *symbol, const char start[4])
 	if (sosc_same(symbol, #name)) \
 		return (uint64_t)sosc_h_sample_##function;
 
+// ---- pointers from dlsym ------------------------------------------------------
+//
+// What the program calls through a pointer that dlsym has given goes through no slot. The agent
+// sees which functions dlsym is asked for, and tells soscope. It changes no result of dlsym.
+
+enum { RTLD_NEXT_HANDLE = -1 }; // dlfcn.h; RTLD_DEFAULT is 0
+
+#define API(name, freed, size, out, api) API_OF_##name = api,
+enum { SOSC_BLOCK_ALLOCATORS(API) };
+enum {
+	API_OF_mmap = SOSC_API_MMAP,
+	API_OF_mremap = SOSC_API_MREMAP,
+	API_OF_brk = SOSC_API_BRK,
+	API_OF_sbrk = SOSC_API_SBRK,
+	API_OF_pthread_create = SOSC_API_PTHREAD_CREATE,
+	API_OF_thrd_create = SOSC_API_THRD_CREATE,
+	API_OF_free = 30,
+	API_OF_munmap = 31,
+};
+_Static_assert(SOSC_GIVEN_FREE == 1u << API_OF_free, "blocks.h");
+_Static_assert(SOSC_GIVEN_MUNMAP == 1u << API_OF_munmap, "blocks.h");
+
+#define BIT(name, function)           \
+	if (sosc_same(symbol, #name)) \
+		return 1u << API_OF_##function;
+
+// Returns the bit of a function whose calls are recorded, 0 if it is none.
+static uint32_t bit_of(const char *symbol)
+{
+	NAMES(BIT)
+	MAPPING_NAMES(BIT)
+	BIT(pthread_create, pthread_create)
+	BIT(thrd_create, thrd_create)
+	BIT(free, free)
+	BIT(cfree, free)
+	BIT(free_sized, free)
+	BIT(free_aligned_sized, free)
+	if (begins(symbol, "_Znw"))
+		return 1u << API_OF_new;
+	if (begins(symbol, "_Zna"))
+		return 1u << API_OF_new_array;
+	return begins(symbol, "_Zdl") || begins(symbol, "_Zda") ? 1u << API_OF_free : 0;
+}
+
+// Returns whether dlsym answers with the program's own stub, whose slot is hooked. See
+// sosc_past_canonical.
+static bool gives_stub(uint64_t handle, const char *symbol)
+{
+	const struct sosc_loaded *main = &sosc_loaded[0];
+
+	if (handle && handle != (uint64_t)main->map)
+		return false;
+	for (uint64_t i = 0; main->jmprel && i < main->jmprelcount; i++) {
+		uint32_t index = (uint32_t)ELF64_R_SYM(main->jmprel[i].r_info);
+		const Elf64_Sym *at = &main->symtab[index];
+
+		if (at->st_shndx == SHN_UNDEF && at->st_value &&
+		    sosc_same(sosc_symbol_name(main, index), symbol))
+			return true;
+	}
+	return false;
+}
+
+static void give(uint32_t image, uint32_t bit)
+{
+	for (uint32_t i = 0; i < SOSC_GIVEN; i++) {
+		uint64_t there = 0;
+
+		if (i == SOSC_GIVEN - 1)
+			image = SOSC_GIVEN_OTHERS;
+		if (!__atomic_compare_exchange_n(&head->given[i], &there,
+						 (uint64_t)(image + 1) << 32 | bit, false,
+						 __ATOMIC_RELAXED, __ATOMIC_RELAXED) &&
+		    there >> 32 == image + 1)
+			__atomic_fetch_or(&head->given[i], bit, __ATOMIC_RELAXED);
+		if (!there || there >> 32 == image + 1)
+			return;
+	}
+}
+
+// An image that is put before the C library asks for the next function of the name of its own:
+// calls of its own function are recorded.
+static void asked(uint64_t handle, const char *symbol, uint64_t ret)
+{
+	const struct sosc_loaded *image = sosc_image_of(ret);
+	uint32_t bit = symbol ? bit_of(symbol) : 0;
+
+	if (bit && !gives_stub(handle, symbol) &&
+	    !(handle == (uint64_t)RTLD_NEXT_HANDLE && image && sosc_exports(image, symbol)))
+		give(image ? image->index : SOSC_GIVEN_OTHERS, bit);
+}
+
 static uint64_t sampled(const char *symbol)
 {
 	NAMES(SAMPLER)
@@ -648,6 +741,8 @@ static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
 		return (uint64_t)sosc_h_jump;
 	if (sosc_same(symbol, "malloc") && at->callee && at->callee->main)
 		head->has_allocator = 1;
+	if (sosc_same(symbol, "dlsym") || sosc_same(symbol, "dlvsym"))
+		return (uint64_t)sosc_h_block_dlsym;
 	MAPPING_NAMES(HANDLER)
 	handler = sosc_made_threads_hooked(at);
 	if (handler)
@@ -671,7 +766,11 @@ static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
 // Handles a call that records something and then goes on, with no frame of the agent on the stack.
 static enum sosc_next entry(struct sosc_call *call)
 {
-	sosc_made_threads_released(call);
+	if (sosc_cells[call->cell].handler == (uint64_t)sosc_h_block_dlsym)
+		asked(*sosc_argument(call->regs, 0), (void *)*sosc_argument(call->regs, 1),
+		      call->regs->ret);
+	else
+		sosc_made_threads_released(call);
 	return SOSC_GO_ON;
 }
 

@@ -235,6 +235,7 @@ struct sosc_mapping_call { // as saved by the assembly
 	uint64_t ret; // the return address, in its place
 };
 
+void sosc_h_block_dlsym(void);
 void sosc_h_block_mmap(void);
 void sosc_h_block_mremap(void);
 uint64_t sosc_block_mmap(struct sosc_mapping_call *call);

@@ -83,6 +83,8 @@ enum sosc_block_mode {
 	SOSC_BLOCKS_NONE = 3, // blocks are not recorded
 };
 
+enum { SOSC_GIVEN = 7 }; // images that are told apart; the last one is SOSC_GIVEN_OTHERS
+
 struct sosc_blocks {
 	uint32_t bits; // log2 of the number of buckets
 	uint32_t mode; // enum sosc_block_mode
@@ -112,7 +114,16 @@ struct sosc_blocks {
 	// of the clock. Any other thread that records an event takes the lead away first. A thread
 	// without the lead reads the clock for each event.
 	uint64_t lead;
-	uint64_t reserved1[7];
+	// agent: the functions to which dlsym has given an image pointers: the image's index + 1
+	// << 32 | bits 1 << enum sosc_block_api, SOSC_GIVEN_FREE and SOSC_GIVEN_MUNMAP
+	uint64_t given[SOSC_GIVEN];
+};
+
+enum {
+	// image index of code outside all images, and of images for which there is no other room
+	SOSC_GIVEN_OTHERS = 0xfffffffe,
+	SOSC_GIVEN_FREE = 1u << 30, // functions that free blocks
+	SOSC_GIVEN_MUNMAP = 1u << 31,
 };
 
 enum {

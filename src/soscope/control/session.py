@@ -639,6 +639,8 @@ class Session(Beginning):
                 self._waits.stood(START, attached.longest_stop_ns)
         outcome.cost = self._waits.price(outcome.ns_per_tick)
         for instrument in self._instruments:
+            outcome.remarks += instrument.lacking
+            outcome.lacking += instrument.lacking
             instrument.price(outcome.cost, outcome.ns_per_tick, self._waits.units)
         for program in target.programs[:1]:
             outcome.arch, outcome.engine = program.arch, program.engine

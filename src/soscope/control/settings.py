@@ -326,6 +326,11 @@ class Instrument:
         """Return the totals that a recording stores at its end."""
         return {}
 
+    @property
+    def lacking(self) -> list[str]:
+        """Lines for `Outcome.lacking`, as known when all programs were taken."""
+        return []
+
     def end(self, outcome: Outcome) -> None:
         """Finish and show the result. Signals to soscope are still held back until that is done."""
 

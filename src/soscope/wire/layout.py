@@ -591,6 +591,11 @@ BLOCKS_SAMPLE = 1
 BLOCKS_COUNT = 2
 BLOCKS_NONE = 3
 
+GIVEN = 7
+GIVEN_OTHERS = 0xFFFFFFFE
+GIVEN_FREE = 1 << 30
+GIVEN_MUNMAP = 1 << 31
+
 LEAD_NOBODY = 1
 LEAD_NEVER = 2
 LEAD_NEXT = 4
@@ -620,7 +625,7 @@ BLOCKS = Layout(
     "bits:I mode:I words:Q words_used:Q stacks_lost:Q first_bucket:Q first_word:Q scale:Q "
     "first_layout:Q layouts:Q"
     " first_array:Q arrays:I arrays_used:I leads:Q ruby:I python:I threads_lost:Q has_allocator:Q"
-    " frames:I has_xsave:I lead:Q reserved1:7Q",
+    " frames:I has_xsave:I lead:Q given:7Q",
 )
 
 # Constants of enum sosc_ruby_frames.

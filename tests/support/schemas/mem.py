@@ -62,7 +62,7 @@ _NATIVE = {
     "thread": NUMBER_OR_NULL,
     "frames": _list_of(_object(_FRAME)),
 }
-_STATE = _one_of("complete", "cut", "disk-full")
+_STATE = _one_of("complete", "partial", "cut", "disk-full")
 
 
 def _or_null(check: Check) -> Check:

@@ -68,12 +68,17 @@ FUNCTIONS = (
     *(f"_Zd{kind}Pv{rest}" for kind in "la" for rest in _DELETE),
 )
 
+# What they return is called through no slot: the agent sees what they are asked for.
+_POINTERS = ("dlsym", "dlvsym")
+
 _FEW_BITS, _FEW_WORDS = 6, 63  # sizes of the stack table if stacks have no frames
 _ARRAYS = 512  # threads that can have an array of counters of their own
 
 _OWN_ALLOCATOR = (
     "the program has an allocator of its own: what it allocates itself goes through no slot"
 )
+
+_GIVEN_BEFORE = "not seen: calls through pointers that dlsym gave before soscope was attached"
 
 EXACT, SAMPLED, COUNT = "exact", "sampled", "count"
 _MODES = {
@@ -137,7 +142,7 @@ class BlocksInstrument(Instrument):
         own, size = own_memory(self.mode, sample_bytes)
         self.hooks: Hooks = Hooks(
             layout.INSTRUMENT_BLOCKS,
-            compile_selection(list(FUNCTIONS), [ALL], is_exact=True),
+            compile_selection([*FUNCTIONS, *_POINTERS], [ALL], is_exact=True),
             load(),
             entry_only=True,  # the agent itself calls the functions, so they return to it
             own_size=size,
@@ -146,6 +151,8 @@ class BlocksInstrument(Instrument):
         self._losses = StackLosses()
         self.threads_lost = 0
         self._has_allocator = False
+        self._given: dict[str, int] = {}  # by image, as in struct sosc_blocks
+        self._before: list[str] = []  # a line about pointers that dlsym may have given before
 
     def options(self) -> dict[str, object]:
         """Return how blocks are recorded, for the options of a recording."""
@@ -198,7 +205,10 @@ class BlocksInstrument(Instrument):
         self, blocks: Sequence[ControlBlock], meanwhile: Callable[[], object]
     ) -> Iterable[str]:
         del meanwhile
-        return [_OWN_ALLOCATOR] if any(map(_has_allocator, blocks)) else []
+        if self._command is not None:
+            images = sorted({name for block in blocks for name in _askers(block)})
+            self._before = [f"{_GIVEN_BEFORE}, to {', '.join(images)}"] if images else []
+        return [*self._before, *([_OWN_ALLOCATOR] if any(map(_has_allocator, blocks)) else [])]
 
     def catch_up(self) -> bool:
         """Add up the drained events if there are many."""
@@ -214,9 +224,18 @@ class BlocksInstrument(Instrument):
             self._aggregate.finish()
         return []
 
+    @property
+    def lacking(self) -> list[str]:
+        """Return lines that name the functions whose calls through pointers were not seen."""
+        return [
+            f"not seen: calls of {_named(bits)} through pointers that dlsym gave to {image}"
+            for image, bits in self._given.items()
+        ]
+
     def totals(self) -> dict[str, object]:
         """Return the losses for lack of room, for the end of a recording."""
         why = self._losses.notes() + ([_OWN_ALLOCATOR] if self._has_allocator else [])
+        why += self._before
         lost = {"stacks_lost": self._losses.lost, "threads_lost": self.threads_lost}
         return {"blocks": {**lost, "notes": why}}
 
@@ -231,6 +250,11 @@ class BlocksInstrument(Instrument):
                 head = layout.BLOCKS
                 (threads_lost,) = unpack_from("<Q", own, head.offset("threads_lost"))
                 self.threads_lost += threads_lost
+                names = {image.index: image.name for image in program.images}
+                for word in unpack_from(f"<{layout.GIVEN}Q", own, head.offset("given")):
+                    if word:
+                        image = names.get((word >> 32) - 1, "other code")
+                        self._given[image] = self._given.get(image, 0) | word & 0xFFFFFFFF
         self._has_allocator |= _has_allocator(block)
 
 
@@ -240,6 +264,22 @@ def _has_allocator(block: ControlBlock) -> bool:
             return False
         (has_allocator,) = unpack_from("<Q", own, layout.BLOCKS.offset("has_allocator"))
         return bool(has_allocator)
+
+
+def _askers(block: ControlBlock) -> set[str]:
+    """Return the names of the images that can ask dlsym for pointers."""
+    chosen = block.slots_of(_POINTERS)
+    slots = block.slots(0, block.images(0), chosen=chosen, instrument=layout.INSTRUMENT_BLOCKS)
+    return {slot.caller.name for slot in slots if slot.caller is not None}
+
+
+def _named(bits: int) -> str:
+    """Return the names of the functions that these bits of struct sosc_blocks stand for."""
+    from soscope.frames.names import APIS  # slow to import, and seldom needed
+
+    kinds = {layout.GIVEN_FREE: "free", layout.GIVEN_MUNMAP: "munmap"}
+    kinds |= {1 << value: name for value, name in APIS.items() if value}
+    return ", ".join(name for bit, name in sorted(kinds.items()) if bits & bit)
 
 
 def _let_nobody_lead(block: ControlBlock) -> None:

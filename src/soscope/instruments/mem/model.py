@@ -12,9 +12,10 @@ from soscope.recording.reader import RecordingFile
 SCHEMA = "soscope/mem-report/1"  # schema of a report as a JSON document
 
 COMPLETE = "complete"
+PARTIAL = "partial"  # the end of each process is in the recording, and calls were not seen
 CUT = "cut"
 DISK_FULL = "disk-full"
-STATES = (COMPLETE, CUT, DISK_FULL)  # from the best state to the worst
+STATES = (COMPLETE, PARTIAL, CUT, DISK_FULL)  # from the best state to the worst
 
 ALIVE = "alive"  # choices of native rows: blocks alive at the end,
 PEAK = "peak"  # blocks alive when most bytes were,

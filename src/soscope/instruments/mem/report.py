@@ -9,6 +9,7 @@ from soscope.instruments.mem.model import (
     ALIVE,
     COMPLETE,
     CUT,
+    PARTIAL,
     STATES,
     EndOf,
     MemReport,
@@ -97,6 +98,8 @@ def _add_states(recording: RecordingFile, report: MemReport) -> None:
         report.state, report.cut = worst.state, worst.cut
     else:
         report.state = COMPLETE if recording.complete else CUT
+    if report.state == COMPLETE and recording.lacking:
+        report.state = PARTIAL
 
 
 # ---- objects ---------------------------------------------------------------------
@@ -112,7 +115,7 @@ def _add_objects(recording: RecordingFile, report: MemReport) -> None:
             newest[pid] = [*newest[pid], said] if is_further else [said]
     if newest:
         add_survivors(report, newest)
-    elif report.state == COMPLETE:  # no objects are known, which differs from zero objects
+    elif report.state in (COMPLETE, PARTIAL):  # none are known, which differs from zero objects
         report.objects_mode, report.sample_bytes = _OFF, None
     if report.objects_mode == SAMPLED:
         report.notes.append(
