@@ -61,6 +61,9 @@ def machine_ns() -> tuple[int, int]:
     return (ticks[7] * rate if len(ticks) == 8 else 0), sum(ticks) * rate
 
 
+_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
 class ThreadAccount:
     """The CPU time of one thread; raises OSError if it is gone or the kernel keeps no account."""
 
@@ -92,6 +95,14 @@ class ThreadAccount:
         """
         ran, waited, times = self._read("schedstat", self._descriptor).split(b" ")
         return int(ran), int(waited), int(times)
+
+    def kernel_ns(self) -> int:
+        """Return how many ns it has run in the kernel, in whole ticks of USER_HZ (proc(5), stat).
+
+        Most kernels find that out by looking at the thread at each tick of the clock.
+        """
+        _, _, tail = _slurp(f"{self._folder}/stat").rpartition(b")")
+        return int(tail.split()[12]) * _TICK_NS
 
     def waits(self) -> bool:
         """Return whether the thread waits in a system call, or does not run for other reasons."""

@@ -354,6 +354,14 @@ _WAITED = frozenset((-_EINTR, -512, -513, -_ERESTARTNOHAND, -_ERESTART_RESTARTBL
 _ONCE = frozenset((NR_CLOSE,))
 
 
+def is_in_call(registers: Registers) -> bool:
+    """Return whether a system call has brought a stopped thread into the kernel.
+
+    Else an interrupt or an exception has (Linux, arch/x86/entry/entry_64.S: orig_ax is -1).
+    """
+    return int(registers.orig_rax) < 1 << 31
+
+
 def waits(registers: Registers) -> bool:
     """Return whether a thread was in a system call that its stop has interrupted."""
     return int(registers.orig_rax) < 1 << 31 and registers.result in _WAITED

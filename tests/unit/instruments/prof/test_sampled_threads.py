@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from soscope.entry.isa import arch
 from soscope.instruments.prof.sampling import sampler
 from soscope.instruments.prof.sampling.sampler import SampledProcess, SampledThread
 from soscope.instruments.prof.sampling.tally import SampleTally
@@ -56,39 +57,67 @@ def test_nobody_is_due_while_no_time_of_the_process_goes_by(
 
 
 class _Account:
-    """An account that says what a test wants: as `ThreadAccount.look` does."""
+    """An account that says what a test wants: as `ThreadAccount.look` and `kernel_ns` do."""
 
-    def __init__(self, delay: int, turns: int) -> None:
-        self.says = 0, delay, turns
+    def __init__(self, turns: int, in_kernel: int) -> None:
+        self.says = 0, 0, turns
+        self.in_kernel = in_kernel
 
     def look(self) -> tuple[int, int, int]:
         return self.says
+
+    def kernel_ns(self) -> int:
+        return self.in_kernel
 
     def close(self) -> None:
         pass
 
 
-def _answers(process: SampledProcess, delay: int, turns: int) -> list[bool]:
-    """Return whether the thread is looked at, in eight turns one after the other."""
+CALL = arch.Registers(orig_rax=228)  # clock_gettime(2)
+INTERRUPT = arch.Registers(orig_rax=2**64 - 1)
+BEFORE, NOW = 5, 6  # how often the thread had got a processor
+TURNS = 10
+
+
+def _looks(process: SampledProcess, turns: int, where: arch.Registers, in_kernel: int = 0) -> int:
+    """Return in how many of TURNS turns one after the other the thread is looked at."""
     thread: SampledThread = process.threads[process.pid]
     thread.account.close()
-    thread.account = _Account(delay, turns)  # type: ignore[assignment]
-    thread.delay, thread.turns = 0, 5
-    return [process.ran(thread) for _ in range(8)]
+    thread.account = _Account(turns, in_kernel)  # type: ignore[assignment]
+    thread.turns, thread.owed, thread.in_calls, looks = BEFORE, 0, 0, 0
+    for _ in range(TURNS):
+        thread.owed += PERIOD
+        if process.ran(thread, where):
+            looks += 1
+            process.add(thread, where, (0, bytes(8), [], True))
+    return looks
 
 
-def test_a_thread_that_had_a_processor_is_looked_at(sampled: SampledProcess) -> None:
-    assert _answers(sampled, 0, 5) == [True] * 8
+@pytest.mark.parametrize("where", [CALL, INTERRUPT])
+def test_a_thread_that_had_a_processor_is_looked_at(
+    sampled: SampledProcess, where: arch.Registers
+) -> None:
+    assert _looks(sampled, BEFORE, where) == TURNS
 
 
-def test_a_thread_that_has_waited_since_the_turn_began_is_looked_at(
+def test_a_thread_is_looked_at_where_an_interrupt_took_its_processor(
     sampled: SampledProcess,
 ) -> None:
-    assert _answers(sampled, 1000, 6) == [True] * 8
+    assert _looks(sampled, NOW, INTERRUPT) == TURNS
 
 
-def test_a_thread_that_had_waited_before_the_turn_began_is_let_go(
-    sampled: SampledProcess,
+@pytest.mark.parametrize("periods", [0, 3, TURNS])
+def test_ends_of_calls_have_no_more_samples_than_the_kernel_has_time(
+    sampled: SampledProcess, periods: int
 ) -> None:
-    an_hour = 3600 * 1_000_000_000
-    assert _answers(sampled, an_hour, 6) == [False] * 7 + [True]
+    """A thread that has lost its processor there is let go else, and owes its time."""
+    looks = _looks(sampled, NOW, CALL, periods * PERIOD)
+    thread = sampled.threads[sampled.pid]
+    told = sampled._tally.take()
+    sampled_periods = sum(row[-1] for row in told["counts"]) if told else 0
+    assert (thread.in_calls, thread.owed) == (
+        sampled_periods * PERIOD,
+        (TURNS - sampled_periods) * PERIOD,
+    )
+    assert abs(sampled_periods - periods) <= 1
+    assert bool(looks) == bool(periods)

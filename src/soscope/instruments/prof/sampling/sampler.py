@@ -60,8 +60,6 @@ _COUNT = 2  # periods between counts of the threads
 _LOOK = 250_000_000  # ns between searches for threads if their number stays the same
 _MOST_IDLE = 8  # periods for which a thread that hardly runs is skipped
 _EARLY = "images and threads were being looked for"
-_MOST_WAITS = 8
-_SWITCH = 100_000  # ns from when the sampler got a processor to its first look
 _UNSEEN = "threads had ended, or did not run when it was their turn"
 
 
@@ -69,14 +67,15 @@ class SampledThread:
     """A thread: `owed` is the time in ns for which it is to be sampled yet.
 
     `looked` is when it was looked at last, in ns of the monotonic clock, and `next` when that is
-    worth while again; `turns` is how often it had been given a processor then, and `delay` for how
-    many ns it had waited for one.
+    worth while again; `turns` is how often it had been given a processor then. `in_calls` is the
+    time in ns for which it was sampled at the end of a system call, with the time in the kernel
+    that it had spent before its sampling began.
     """
 
     __slots__ = (
         "account",
-        "delay",
         "had_processor",
+        "in_calls",
         "looked",
         "next",
         "number",
@@ -85,7 +84,6 @@ class SampledThread:
         "size",
         "tid",
         "turns",
-        "waited",
     )
 
     def __init__(
@@ -94,9 +92,9 @@ class SampledThread:
         """Begin. With `is_new`, all its time so far counts. Raises OSError if it has ended."""
         self.tid = tid
         self.account = ThreadAccount(pid, tid)
-        ran, self.delay, self.turns = self.account.look()
+        ran, _, self.turns = self.account.look()
         self.ran = 0 if is_new else ran
-        self.waited = 0
+        self.in_calls = 0 if is_new else self.account.kernel_ns()
         self.had_processor = False  # whether it was running when it was asked to stop
         self.owed = random.randrange(period)  # noqa: S311  short threads have their share, too
         self.looked = self.next = time.monotonic_ns()
@@ -164,7 +162,7 @@ class SampledProcess:
 
     def _is_due(self, thread: SampledThread, now: int) -> bool:
         try:
-            ran, thread.delay, thread.turns = thread.account.look()
+            ran, _, thread.turns = thread.account.look()
         except (OSError, ValueError):  # the process or thread has ended
             self._forget(self.threads.pop(thread.tid))
             self._next_look = self._next_count = 0
@@ -216,24 +214,26 @@ class SampledProcess:
 
     # ---- a stopped thread ----
 
-    def ran(self, thread: SampledThread) -> bool:
-        """Return whether a thread had a processor when this turn began.
+    def ran(self, thread: SampledThread, registers: arch.Registers) -> bool:
+        """Return whether a stopped thread stands at a place that may be sampled.
 
-        If it had to wait for one before, it stands where it gave its processor away, mostly behind
-        a system call. soscope resumes it and asks it again in another turn, except after the last
-        of several. If it has waited only since the turn began, it stands where the sampler took
-        its processor, which is anywhere.
+        If it was running, or an interrupt has taken its processor, it stands anywhere. At the end
+        of a system call the kernel takes a thread's processor more often than its time there
+        explains: some calls, such as clock_gettime(2) of the process's time, let the scheduler
+        look. So such a place is sampled for as much time as the thread has spent in the kernel. A
+        thread that is let go is asked again in another turn, and its next sample stands for more.
         """
         try:
-            _, delay, turns = thread.account.look()
-        except (OSError, ValueError):
-            thread.had_processor = is_seen = False
-        else:
+            turns = thread.account.look()[2]
             thread.had_processor = turns == thread.turns
-            least = time.monotonic_ns() - thread.looked + _SWITCH
-            is_seen = thread.had_processor or delay - thread.delay <= least
-        thread.waited = 0 if is_seen else (thread.waited + 1) % _MOST_WAITS
-        return not thread.waited
+            return (
+                thread.had_processor
+                or not arch.is_in_call(registers)
+                or thread.in_calls + thread.owed // 2 <= thread.account.kernel_ns()
+            )
+        except (OSError, ValueError):  # the process or thread has ended
+            thread.had_processor = False
+            return False
 
     def look(self, thread: SampledThread, stack_pointer: int, thread_pointer: int) -> Look:
         """Copy the stack and frames of a thread. Raises OSError if there is no stack."""
@@ -247,15 +247,17 @@ class SampledProcess:
             own = reader.frames(thread_pointer, _MOST_FRAMES)
         return start, stack, own, self.images.are_same()
 
-    def add(self, thread: SampledThread, registers: dict[int, int | None], look: Look) -> None:
+    def add(self, thread: SampledThread, registers: arch.Registers, look: Look) -> None:
         """Count the stack of a thread, which may be running again."""
         start, stack, own, are_same = look
         if not are_same:
             self.images.look_late()
-        addrs, is_whole = self._unwinder.walk(registers, start, stack)
+        addrs, is_whole = self._unwinder.walk(registers.columns(), start, stack)
         if not is_whole and len(stack) == thread.size < _MOST_STACK:
             thread.size *= 2  # copy more of the stack the next time
         weight, thread.owed = divmod(thread.owed, self._period)
+        if arch.is_in_call(registers):
+            thread.in_calls += weight * self._period
         thread.next = thread.looked + self._period - thread.owed
         self._tally.add(thread.number, self.images, addrs, own, is_whole=is_whole, weight=weight)
         if not are_same:
@@ -432,7 +434,7 @@ class StackSampler:
             registers, look, since = stopped.registers, None, time.monotonic_ns()
             process, thread = self._asked.pop(stopped.tid, (None, None))
             try:
-                if process is not None and thread is not None and process.ran(thread):
+                if process is not None and thread is not None and process.ran(thread, registers):
                     look = process.look(thread, registers.sp, registers.thread_pointer)
             except OSError:
                 pass  # the process has ended
@@ -443,7 +445,7 @@ class StackSampler:
                     since = asked  # the thread was running, so it stopped at once
                 self.stood_ns += time.monotonic_ns() - since
             if process is not None and thread is not None and look is not None:
-                process.add(thread, registers.columns(), look)
+                process.add(thread, registers, look)
         for tid in moments.refused():
             if tid in self._asked:
                 self._miss(self._asked.pop(tid)[1])
