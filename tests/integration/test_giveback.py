@@ -59,9 +59,9 @@ def starts(pid: int) -> set[int]:
     }
 
 
-def attach(pid: int, way: str, folder: Path) -> None:
+def attach(pid: int, words: list[str], output: Path) -> None:
     """Look at a process for a moment."""
-    words = [word.format(folder / "output") for word in WAYS[way]]
+    words = [word.format(output) for word in words]
     command = [*attached.words(pid)[:4], *words, "--duration", "30ms", "-p", str(pid)]
     done = subprocess.run(
         command,
@@ -81,7 +81,7 @@ def sizes(pid: int, way: str, folder: Path, counts: tuple[int, ...]) -> list[Siz
     done = 0
     for count in counts:
         for _ in range(count - done):
-            attach(pid, way, folder)
+            attach(pid, WAYS[way], folder / "output")
         done = count
         found.append(size_of(pid))
     return found
@@ -220,6 +220,30 @@ def test_detach_says_what_is_left() -> None:
         assert left["why"] is None
         text = attached.detach(process.pid).stdout
         assert f"{left['mappings']} mappings stay for the next session" in text
+
+
+MANY = """
+import decimal, json, re, time
+print("ready", flush=True)
+while True:
+    json.dumps({"a": [re.match("a", "ab"), str(decimal.Decimal(1))]}, default=str)
+    time.sleep(0.001)
+"""
+
+
+def test_each_way_in_a_program_with_many_slots_leaves_less_than_a_mebibyte(tmp_path: Path) -> None:
+    """Tables of what was hooked are made again by the next session."""
+    ways = {"called": ["called", "libc.so.6"], "all": ["trace", "-c", "--from", "all"]}
+    with attached.running([few_pythons()[0], "-c", MANY]) as process:
+        left = []
+        for _ in range(2):
+            for way, words in (WAYS | ways).items():
+                attach(process.pid, words, tmp_path / way)
+            left.append(remains(process.pid))
+        assert [one["why"] for one in left] == [None, None]
+        assert left[0]["mappings"] == left[1]["mappings"] <= MOST
+        assert max(one["rss_bytes"] for one in left) <= 3 << 18
+        assert process.poll() is None
 
 
 def tell(process: subprocess.Popen[str], words: str) -> None:

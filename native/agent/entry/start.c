@@ -17,11 +17,13 @@
 #include "call/handler.h"
 #include "call/site.h"
 #include "hook/execs.h"
+#include "hook/known.h"
 #include "hook/loader.h"
 #include "hook/patch.h"
 #include "hook/shadow.h"
 #include "hook/slot.h"
 #include "image/changes.h"
+#include "image/loads.h"
 #include "image/namespace.h"
 #include "objects/common/objects.h"
 #include "prof/entries.h"
@@ -114,6 +116,7 @@ static void start_again(const struct sosc_start *start)
 	sosc_strings_again();
 	sosc_ring_again();
 	sosc_slots_again();
+	sosc_known_again();
 	sosc_threads_again(start->tid_offset);
 }
 
@@ -272,6 +275,8 @@ __attribute__((visibility("default"))) long soscope_agent_rest(uint64_t unused)
 	sosc_instruments_rest();
 	sosc_execs_rest();
 	sosc_cells_rest();
+	sosc_known_rest();
+	sosc_loads_rest();
 	sosc_prof_rest();
 	sosc_shadow_rest();
 	sosc_threads_rest();

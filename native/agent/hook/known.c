@@ -8,6 +8,7 @@
 // so that a slot has one record, however many processes have it.
 
 #include "hook/known.h"
+#include "base/memory.h"
 #include "call/cell.h"
 #include "hook/slot.h"
 #include "image/image.h"
@@ -46,18 +47,38 @@ static uint32_t next_place(uint32_t place)
 	return (place + STEP) & (PLACES - 1);
 }
 
-static void make_known(const struct sosc_candidate *at, uint32_t instrument, uint32_t index)
+static void enter(uint32_t index)
 {
-	uint32_t place = place_of(at->addr);
+	uint32_t place = place_of(sosc_layers[index].addr);
 
-	sosc_layers[index].addr = at->addr;
-	sosc_layers[index].key = key_of(at, instrument);
-	sosc_layers[index].instrument = (uint8_t)instrument;
 	while (places[place])
 		place = next_place(place);
 	places[place] = index + 1;
+}
+
+static void make_known(const struct sosc_candidate *at, uint32_t instrument, uint32_t index)
+{
+	sosc_layers[index].addr = at->addr;
+	sosc_layers[index].key = key_of(at, instrument);
+	sosc_layers[index].instrument = (uint8_t)instrument;
+	enter(index);
 	if (index >= sosc_inside.cell_count)
 		sosc_inside.cell_count = index + 1;
+}
+
+/** The session is over: give back the memory of the table. The layers have all that is in it. */
+void sosc_known_rest(void)
+{
+	sosc_memory_clear(places, sizeof(places));
+}
+
+/** Another session begins: fill the table with the slots that were hooked before. */
+void sosc_known_again(void)
+{
+	sosc_known_rest(); // the last session may have ended without a rest
+	for (uint64_t i = 0; i < sosc_inside.cell_count; i++)
+		if (sosc_layers[i].addr)
+			enter((uint32_t)i);
 }
 
 static uint32_t find_own(const struct sosc_candidate *at, uint32_t instrument)

@@ -9,6 +9,8 @@
 
 struct sosc_candidate;
 
+void sosc_known_rest(void);
+void sosc_known_again(void);
 uint32_t sosc_slot_known(const struct sosc_candidate *at, uint32_t instrument);
 uint32_t sosc_slot_new(const struct sosc_candidate *at, uint32_t instrument, uint32_t symbol);
 

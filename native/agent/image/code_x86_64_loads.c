@@ -6,6 +6,7 @@
 // only called through (or compared with 0) until they get new values.
 
 #include "base/code_x86_64_decode.h"
+#include "base/memory.h"
 #include "image/frame.h"
 #include "image/loads.h"
 
@@ -195,11 +196,18 @@ static bool jumps_by(const struct sosc_insn *insn, uint32_t held)
 
 enum { FUNCTION_MAX = 65536, PENDING_MAX = 512 };
 
+static uint16_t seen[FUNCTION_MAX]; // registers that may hold the value at each address
+
+/** The session is over: give back the memory of the scratch table. */
+void sosc_loads_rest(void)
+{
+	sosc_memory_clear(seen, sizeof(seen));
+}
+
 // Follows the value of @reg, and its copies in other registers, on every path from the instruction
 // after the load. Returns whether it is only used for calls.
 static bool only_called_from(uint64_t from, const struct sosc_frame *function, uint8_t reg)
 {
-	static uint16_t seen[FUNCTION_MAX]; // registers that may hold the value at each address
 	static struct {
 		uint64_t at;
 		uint32_t held;

@@ -11,6 +11,7 @@ struct sosc_loaded;
 
 bool sosc_is_instruction(const struct sosc_loaded *image, uint64_t addr);
 bool sosc_is_displacement(const struct sosc_loaded *image, uint64_t displacement);
+void sosc_loads_rest(void);
 bool sosc_load_is_called(const struct sosc_loaded *image, uint64_t displacement);
 
 #pragma GCC visibility pop

@@ -72,9 +72,9 @@ void sosc_ruby_stacks_start(const struct sosc_blocks *given, struct sosc_blocks 
 	sosc_languages[SOSC_LANGUAGE_RUBY].is_there = is_ready = is_sure = false;
 	preparing = 0; // the thread that was preparing may have left by a signal handler's jump
 	__atomic_fetch_add(&session, 1, __ATOMIC_RELEASE);
-	memset(known, 0, sizeof(known));
-	memset(seen, 0, sizeof(seen));
-	memset(places, 0, sizeof(places));
+	sosc_memory_clear(known, sizeof(known));
+	sosc_memory_clear(seen, sizeof(seen));
+	sosc_memory_clear(places, sizeof(places));
 }
 
 /** An image was loaded. It may contain an interpreter. */
