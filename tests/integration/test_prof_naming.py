@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,8 @@ import pytest
 from soscope.instruments.prof.model import ProfFunction
 from soscope.instruments.prof.names import UNKNOWN, ImageFunctions
 from tests.support.files import elffiles
+from tests.support.machines.tools import need
+from tests.support.processes.run import soscope
 
 C = """\
 #include <stdlib.h>
@@ -148,3 +153,55 @@ def test_unwind_tables_tell_functions_of_a_stripped_file(library: Path, tmp_path
     found = functions.at_all([value, value + 1, value + size - 1])
     assert all(each is found[0] for each in found)
     assert (found[0].symbol, found[0].addr, found[0].size) == (UNKNOWN, value, size)
+
+
+JAILED = """
+long twist(long);
+int main(void)
+{
+    long sum = 0;
+    for (int i = 0; i < 100000; i++)
+        sum += twist(i);
+    return sum == 1;
+}
+"""
+TWIST = """
+__attribute__((noinline)) static long hidden(long x)
+{
+    for (int i = 0; i < 30; i++)
+        __asm__ volatile("" : "+r"(x));
+    return x;
+}
+long twist(long x) { return hidden(x) + 1; }
+"""
+
+
+def _jailed(folder: Path) -> Path:
+    """Make a folder with a program, what it needs, and nothing else."""
+    twist = elffiles.built(folder, "libtwist.so", TWIST, "-shared", "-fPIC", "-pg", "-mfentry")
+    program = elffiles.built(folder, "jailed", JAILED, str(twist), "-Wl,-rpath,/inside")
+    need("ldd")
+    listed = elffiles.run("ldd", program)
+    needed = [word for line in listed.splitlines() for word in line.split() if word[0] == "/"]
+    jail = folder / "jail"
+    copies = {"/inside/libtwist.so": twist, "/inside/jailed": program}
+    for place, file in [(each, Path(each)) for each in needed] + [*copies.items()]:
+        if file.exists():
+            (jail / place[1:]).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, jail / place[1:])
+    twist.unlink()
+    return jail
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not here: needs root")
+@pytest.mark.parametrize("mode", [["--mode", "time"], ["--boundary", "count"]])
+def test_functions_behind_another_root_have_names(mode: list[str], tmp_path: Path) -> None:
+    """The loader's paths begin at the program's own root, where another has no such file."""
+    jail = _jailed(tmp_path)
+    command = [need("chroot"), str(jail), "/inside/jailed"]
+    done = soscope("prof", "run", "-q", "--json", *mode, "--", *command)
+    said = json.loads(done.stderr)
+    assert not [note for note in said["notes"] if "have no names" in note]
+    if mode[0] == "--mode":
+        rows = {row["symbol"]: row["calls"] for row in said["functions"]}
+        assert (rows["twist"], rows["hidden"]) == (100_000, 100_000)

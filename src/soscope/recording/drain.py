@@ -136,6 +136,18 @@ _DEAD_EVERY = 0.25  # seconds between checks whether the owners of idle chunks l
 _STARVING = 1.0  # seconds within which ended threads are found
 
 
+def _root_of(pids: AbstractSet[int]) -> str:
+    """Return the root folder of the first of these processes that has one of its own, else ""."""
+    for pid in pids:
+        try:
+            root = os.readlink(f"/proc/{pid}/root")
+        except OSError:
+            continue  # it has ended, or belongs to another user
+        if root != "/":
+            return root
+    return ""
+
+
 class Drainer:
     """Drains the control block of the traced program number `program` into `sink`.
 
@@ -162,6 +174,7 @@ class Drainer:
         "_passed",
         "_passing",
         "_positions",
+        "_root",
         "_spoiled",
         "_spoiled_told",
         "_states",
@@ -187,6 +200,7 @@ class Drainer:
         self._clock = clock
         self.pids: set[int] = set()
         self.inner_pids: dict[int, int] = {}
+        self._root = ""
         self.units = 0
         self.news = False
         self.newest = 0
@@ -608,10 +622,12 @@ class Drainer:
         """Write the facts about the program to the sink."""
         block = self._block
         self._flags = block.agent_flags
+        self._root = self._root or _root_of(self.pids)
         self.sink.program(
             self.program,
             {
                 "path": self.path,
+                "root": self._root,
                 "instruments": block.instruments,
                 "flags": block.flags,
                 "when_full": block.when_full,

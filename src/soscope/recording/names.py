@@ -135,6 +135,23 @@ _TRIGGERS = (layout.INSTRUMENT_OPEN, layout.INSTRUMENT_CLOSE)
 NO_SLOT = 0xFFF_FFFF  # slot of an unknown call site
 
 
+def _is_of(path: str, identity: bytes) -> bool:
+    """Return whether a file has this identity (see `ElfImage`)."""
+    from soscope.binfmt.elf.image import ElfImage  # seldom needed
+    from soscope.binfmt.source import FileSource, open_regular
+    from soscope.errors import SoscopeError
+
+    fd = open_regular(path)
+    if fd is None:
+        return False
+    try:
+        return ElfImage.from_source(FileSource(fd, path)).identity == identity
+    except (SoscopeError, OSError):
+        return False
+    finally:
+        os.close(fd)
+
+
 class RecordedProgram:
     """One traced program. `facts` is the content of PROGRAM, and `index` is its number.
 
@@ -276,9 +293,22 @@ class RecordedProgram:
                     data, index * size, index, self.index, self.string, self.path
                 )
                 if image is not None:
+                    image.path = self._path_from_here(image)
                     images[index] = image
             self._images = images
         return self._images
+
+    def _path_from_here(self, image: TracedImage) -> str:
+        """Return the path of an image's file as seen from here: the program may have another root.
+
+        The loader's paths begin at the root that the process had at that time, which may have
+        been another one than later. So the file's identity decides.
+        """
+        root = str(self.facts.get("root") or "")
+        below = root + image.path
+        if root and image.path.startswith("/") and _is_of(below, image.identity):
+            return below
+        return image.path
 
     def image_of(self, word: int) -> TracedImage | None:
         """Return the image of a stack's return address, None if there is none.
