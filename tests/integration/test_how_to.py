@@ -38,7 +38,13 @@ QUERIES = 400
 TABLES = [
     "native/include/soscope/wire.h",
     "native/agent/base/instrument.h",
-    "src/soscope/wire/layout.py",
+]
+# The script that mirrors the headers, and what else it writes.
+WRITTEN = [
+    "scripts/wire.py",
+    "prototypes/groups.txt",
+    "prototypes/families.txt",
+    "docs/cli/soscope-mem-run.md",
 ]
 
 # Traces write(2) and counts its bytes in one session on a process, until there is a line on
@@ -126,6 +132,11 @@ def build_soscope(top: Path) -> None:
     (top / "tables.diff").write_text(blocks()["diff"])
     done = run([need("git"), "apply", "tables.diff"], cwd=top)
     assert (done.returncode, done.stderr) == (0, "")
+    for name in WRITTEN:
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPOSITORY / name, top / name)
+    done = run([sys.executable, str(top / "scripts" / "wire.py")], env={"CC": need("gcc")})
+    assert (done.returncode, done.stderr) == (0, "")
     done = run(
         ["sh", str(top / "native" / "build.sh"), str(top / "src" / "soscope" / "_agent")],
         env={"CC": need("gcc")},
@@ -144,7 +155,7 @@ def test_an_instrument_is_two_small_files_and_rows_of_tables() -> None:
     assert sum(blocks()[path].count("\n") for path in files) <= 150
     assert re.findall(r"^\+\+\+ b/(\S+)$", blocks()["diff"], re.MULTILINE) == TABLES
     changed = re.findall(r"^[+-](?![+-]{2} ).*$", blocks()["diff"], re.MULTILINE)
-    assert len(changed) <= 9
+    assert len(changed) <= 6
 
 
 def test_it_counts_what_a_program_writes(place: Path, tmp_path: Path) -> None:

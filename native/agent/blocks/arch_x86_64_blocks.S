@@ -5,6 +5,8 @@
 // (System V psABI, 3.2.3), followed by the address of the return address, the caller's frame
 // pointer, and the cell.
 
+#include <soscope/family.h>
+
 #include "base/arch_x86_64.inc"
 
 	.text
@@ -43,17 +45,8 @@ FUNCTION sosc_h_block_\name
 	.cfi_endproc
 .endm
 
-	BLOCK_THREE malloc
-	BLOCK_THREE calloc
-	BLOCK_THREE realloc
-	BLOCK_THREE reallocarray
-	BLOCK_THREE posix_memalign
-	BLOCK_THREE aligned_alloc
-	BLOCK_THREE memalign
-	BLOCK_THREE valloc
-	BLOCK_THREE pvalloc
-	BLOCK_THREE new
-	BLOCK_THREE new_array
+#define HANDLER(name, ...) BLOCK_THREE name;
+	SOSC_FAMILY_MAKERS(HANDLER)
 	BLOCK_THREE free
 	BLOCK_THREE delete
 	BLOCK_THREE munmap
@@ -272,9 +265,5 @@ FUNCTION sosc_h_sample_\name
 	SAMPLE_IN_C \name
 .endm
 
-	SAMPLE_RARE reallocarray
-	SAMPLE_RARE posix_memalign
-	SAMPLE_RARE aligned_alloc
-	SAMPLE_RARE memalign
-	SAMPLE_RARE valloc
-	SAMPLE_RARE pvalloc
+#define SAMPLER(name, ...) SAMPLE_RARE name;
+	SOSC_FAMILY_RARE(SAMPLER)

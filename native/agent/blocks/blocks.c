@@ -329,19 +329,21 @@ static inline __attribute__((always_inline)) uint64_t allocate(const uint64_t ar
 	return result;
 }
 
-#define ALLOCATES_AS(function, old, size, out, api)                                     \
+#define ALLOCATES_AS(function, ...)                                                     \
 	uint64_t function(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp, \
 			  struct sosc_cell *cell)                                       \
 	{                                                                               \
 		const uint64_t arg[3] = {a, b, c};                                      \
                                                                                         \
-		return allocate(arg, sp, fp, cell, old, size, out, api);                \
+		return allocate(arg, sp, fp, cell, __VA_ARGS__);                        \
 	}
-#define ALLOCATES(name, old, size, out, api) ALLOCATES_AS(sosc_block_##name, old, size, out, api)
-#define MALLOC(name, ...) static ALLOCATES_AS(any_malloc, __VA_ARGS__)
+#define ALLOCATES(name, ...) ALLOCATES_AS(sosc_block_##name, SOSC_BLOCK_OF_ROW(name, __VA_ARGS__))
+#define MALLOC(...) static ALLOCATES_AS(any_malloc, SOSC_BLOCK_OF_ROW(__VA_ARGS__))
 
-SOSC_BLOCK_OTHERS(ALLOCATES)
-SOSC_BLOCK_MALLOC(MALLOC)
+SOSC_FAMILY_FREQUENT(ALLOCATES)
+SOSC_FAMILY_RARE(ALLOCATES)
+SOSC_FAMILY_NEW(ALLOCATES)
+SOSC_FAMILY_MALLOC(MALLOC)
 
 // Programs call malloc and free far more often than the other functions. So these two have fast
 // paths for the usual case. In other cases, and if something unexpected happens midway, they do the
@@ -594,25 +596,6 @@ static void start(void)
 		way = measure();
 }
 
-#define NAMES(NAME)                          \
-	NAME(calloc, calloc)                 \
-	NAME(realloc, realloc)               \
-	NAME(reallocarray, reallocarray)     \
-	NAME(posix_memalign, posix_memalign) \
-	NAME(aligned_alloc, aligned_alloc)   \
-	NAME(memalign, memalign)             \
-	NAME(valloc, valloc)                 \
-	NAME(pvalloc, pvalloc)               \
-	NAME(malloc, malloc)
-
-#define MAPPING_NAMES(NAME)  \
-	NAME(mmap, mmap)     \
-	NAME(mmap64, mmap)   \
-	NAME(munmap, munmap) \
-	NAME(mremap, mremap) \
-	NAME(brk, brk)       \
-	NAME(sbrk, sbrk)
-
 static bool begins(const char *symbol, const char start[4])
 {
 	for (uint32_t i = 0; i < 4; i++)
@@ -621,12 +604,13 @@ static bool begins(const char *symbol, const char start[4])
 	return true;
 }
 
-#define HANDLER(name, function)       \
+#define MAPPER(name, function)        \
 	if (sosc_same(symbol, #name)) \
 		return (uint64_t)sosc_h_block_##function;
-#define SAMPLER(name, function)       \
+#define HANDLER(name, ...) MAPPER(name, name)
+#define SAMPLER(name, ...)            \
 	if (sosc_same(symbol, #name)) \
-		return (uint64_t)sosc_h_sample_##function;
+		return (uint64_t)sosc_h_sample_##name;
 
 // ---- pointers from dlsym ------------------------------------------------------
 //
@@ -635,41 +619,35 @@ static bool begins(const char *symbol, const char start[4])
 
 enum { RTLD_NEXT_HANDLE = -1 }; // dlfcn.h; RTLD_DEFAULT is 0
 
-#define API(name, freed, size, out, api) API_OF_##name = api,
-enum { SOSC_BLOCK_ALLOCATORS(API) };
+// the bits of functions that make, move or remove mappings, by the end of their handlers' names
 enum {
-	API_OF_mmap = SOSC_API_MMAP,
-	API_OF_mremap = SOSC_API_MREMAP,
-	API_OF_brk = SOSC_API_BRK,
-	API_OF_sbrk = SOSC_API_SBRK,
-	API_OF_pthread_create = SOSC_API_PTHREAD_CREATE,
-	API_OF_thrd_create = SOSC_API_THRD_CREATE,
-	API_OF_free = 30,
-	API_OF_munmap = 31,
+	BIT_OF_mmap = 1u << SOSC_API_MMAP,
+	BIT_OF_mremap = 1u << SOSC_API_MREMAP,
+	BIT_OF_brk = 1u << SOSC_API_BRK,
+	BIT_OF_sbrk = 1u << SOSC_API_SBRK,
+	BIT_OF_munmap = SOSC_GIVEN_MUNMAP,
 };
-_Static_assert(SOSC_GIVEN_FREE == 1u << API_OF_free, "blocks.h");
-_Static_assert(SOSC_GIVEN_MUNMAP == 1u << API_OF_munmap, "blocks.h");
 
-#define BIT(name, function)           \
+#define BIT(name, bit)                \
 	if (sosc_same(symbol, #name)) \
-		return 1u << API_OF_##function;
+		return bit;
+#define MAKER_BIT(name, api, number, ...) BIT(name, 1u << (number))
+#define FREES_BIT(name) BIT(name, SOSC_GIVEN_FREE)
+#define MAPS_BIT(name, function) BIT(name, (uint32_t)BIT_OF_##function)
 
 // Returns the bit of a function whose calls are recorded, 0 if it is none.
 static uint32_t bit_of(const char *symbol)
 {
-	NAMES(BIT)
-	MAPPING_NAMES(BIT)
-	BIT(pthread_create, pthread_create)
-	BIT(thrd_create, thrd_create)
-	BIT(free, free)
-	BIT(cfree, free)
-	BIT(free_sized, free)
-	BIT(free_aligned_sized, free)
+	SOSC_FAMILY_ALLOCATORS(MAKER_BIT)
+	SOSC_FAMILY_MAPPINGS(MAPS_BIT)
+	SOSC_FAMILY_FREES(FREES_BIT)
+	BIT(pthread_create, 1u << SOSC_API_PTHREAD_CREATE)
+	BIT(thrd_create, 1u << SOSC_API_THRD_CREATE)
 	if (begins(symbol, "_Znw"))
-		return 1u << API_OF_new;
+		return 1u << SOSC_API_NEW;
 	if (begins(symbol, "_Zna"))
-		return 1u << API_OF_new_array;
-	return begins(symbol, "_Zdl") || begins(symbol, "_Zda") ? 1u << API_OF_free : 0;
+		return 1u << SOSC_API_NEW_ARRAY;
+	return begins(symbol, "_Zdl") || begins(symbol, "_Zda") ? SOSC_GIVEN_FREE : 0;
 }
 
 // Returns whether dlsym answers with the program's own stub, whose slot is hooked. See
@@ -722,7 +700,7 @@ static void asked(uint64_t handle, const char *symbol, uint64_t ret)
 
 static uint64_t sampled(const char *symbol)
 {
-	NAMES(SAMPLER)
+	SOSC_FAMILY_ALLOCATORS(SAMPLER)
 	if (begins(symbol, "_Znw"))
 		return (uint64_t)sosc_h_sample_new;
 	if (begins(symbol, "_Zna"))
@@ -743,7 +721,7 @@ static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
 		head->has_allocator = 1;
 	if (sosc_same(symbol, "dlsym") || sosc_same(symbol, "dlvsym"))
 		return (uint64_t)sosc_h_block_dlsym;
-	MAPPING_NAMES(HANDLER)
+	SOSC_FAMILY_MAPPINGS(MAPPER)
 	handler = sosc_made_threads_hooked(at);
 	if (handler)
 		return handler;
@@ -753,7 +731,7 @@ static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
 			sosc_block_allocator = at->callee;
 		return sampled(symbol);
 	}
-	NAMES(HANDLER)
+	SOSC_FAMILY_ALLOCATORS(HANDLER)
 	if (begins(symbol, "_Znw"))
 		return (uint64_t)sosc_h_block_new;
 	if (begins(symbol, "_Zna"))

@@ -191,23 +191,20 @@ void sosc_sizes_made(const struct sosc_block_call *call, uint64_t addr, uint64_t
 uint64_t sosc_sizes_freed(const struct sosc_block_call *call, uint64_t addr);
 void sosc_sizes_kept(const struct sosc_block_call *call, uint64_t addr, uint64_t known);
 
-// Functions that make a block, with the arguments a, b and c: the block that they free, the size of
-// the new block, and the place of its address if that is not the result.
-#define SOSC_BLOCK_MALLOC(ONE) ONE(malloc, 0, a, NULL, SOSC_API_MALLOC)
-#define SOSC_BLOCK_OTHERS(ONE)                                                      \
-	ONE(calloc, 0, sosc_block_product(a, b), NULL, SOSC_API_CALLOC)             \
-	ONE(realloc, a, b, NULL, SOSC_API_REALLOC)                                  \
-	ONE(reallocarray, a, sosc_block_product(b, c), NULL, SOSC_API_REALLOCARRAY) \
-	ONE(posix_memalign, 0, c, (const uint64_t *)a, SOSC_API_POSIX_MEMALIGN)     \
-	ONE(aligned_alloc, 0, b, NULL, SOSC_API_ALIGNED_ALLOC)                      \
-	ONE(memalign, 0, b, NULL, SOSC_API_MEMALIGN)                                \
-	ONE(valloc, 0, a, NULL, SOSC_API_VALLOC)                                    \
-	ONE(pvalloc, 0, a, NULL, SOSC_API_PVALLOC)                                  \
-	ONE(new, 0, a, NULL, SOSC_API_NEW)                                          \
-	ONE(new_array, 0, a, NULL, SOSC_API_NEW_ARRAY)
-#define SOSC_BLOCK_ALLOCATORS(ONE) \
-	SOSC_BLOCK_MALLOC(ONE)     \
-	SOSC_BLOCK_OTHERS(ONE)
+// Rows of family.h in terms of the arguments a, b and c: the block that the function frees, the
+// size of the new block, and the place of its address if that is not the result.
+#define SOSC_BLOCK_ARG_0 a
+#define SOSC_BLOCK_ARG_1 b
+#define SOSC_BLOCK_ARG_2 c
+#define SOSC_BLOCK_ARG_NONE 0
+#define SOSC_BLOCK_SIZE(first, second) SOSC_BLOCK_ARG_##first
+#define SOSC_BLOCK_PRODUCT(first, second) \
+	sosc_block_product(SOSC_BLOCK_ARG_##first, SOSC_BLOCK_ARG_##second)
+#define SOSC_BLOCK_OUT_BLOCK NULL
+#define SOSC_BLOCK_OUT_BLOCK_AT ((const uint64_t *)a)
+#define SOSC_BLOCK_OF_ROW(name, api, number, frees, asks, first, second, gets, operation) \
+	SOSC_BLOCK_ARG_##frees, SOSC_BLOCK_##asks(first, second), SOSC_BLOCK_OUT_##gets,  \
+		SOSC_API_##api
 
 // The handlers of EXACT and SAMPLE: in assembly, and the C functions to which they go on.
 #define SOSC_DECLARE(name, ...)                                                                  \
@@ -219,7 +216,7 @@ void sosc_sizes_kept(const struct sosc_block_call *call, uint64_t addr, uint64_t
 	void sosc_h_sample_##name(void);                                                          \
 	uint64_t sosc_sample_##name(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp, \
 				    struct sosc_cell *cell);
-SOSC_BLOCK_ALLOCATORS(SOSC_DECLARE_BOTH)
+SOSC_FAMILY_MAKERS(SOSC_DECLARE_BOTH)
 SOSC_DECLARE_BOTH(free)
 SOSC_DECLARE(delete)
 SOSC_DECLARE(munmap)

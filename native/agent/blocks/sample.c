@@ -230,16 +230,16 @@ static uint64_t allocate(const uint64_t arg[3], uint64_t sp, uint64_t fp, struct
 	return result;
 }
 
-#define ALLOCATES(name, old, size, out, api)                                                      \
+#define ALLOCATES(name, ...)                                                                      \
 	uint64_t sosc_sample_##name(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp, \
 				    struct sosc_cell *cell)                                       \
 	{                                                                                         \
 		const uint64_t arg[3] = {a, b, c};                                                \
                                                                                                   \
-		return allocate(arg, sp, fp, cell, old, size, out, api);                          \
+		return allocate(arg, sp, fp, cell, SOSC_BLOCK_OF_ROW(name, __VA_ARGS__));         \
 	}
 
-SOSC_BLOCK_ALLOCATORS(ALLOCATES)
+SOSC_FAMILY_MAKERS(ALLOCATES)
 
 /** free and its other names, for a block that has a mark. */
 uint64_t sosc_sample_free(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,

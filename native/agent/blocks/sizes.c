@@ -23,16 +23,14 @@ enum {
 	LEAF_SIZE = (1 << (LEAF_BITS - 2)) + TAIL,
 	NONE = 1, // in place of a table or a leaf: there is no memory for it
 	MADV_NOHUGEPAGE = 15,
-	SIZE_BITS = 12, // bits of a word for the size
+	SIZE_BITS = SOSC_SIZES_APIS <= 16 ? 12 : 11, // bits of a word for the size
 	LONG = (1 << SIZE_BITS) - 1, // the size is in the next words
-	API_SHIFT = 60, // position of the function in what is known of a block
+	API_SHIFT = 48 + SIZE_BITS, // position of the function in what is known of a block
 	COARSE = SOSC_SIZES_FINE / SOSC_SIZES_STEP, // first class of the larger sizes
 	FINE_BITS = 10, // log2 of SOSC_SIZES_FINE
 };
 
-_Static_assert(sizeof(((struct sosc_sizes *)NULL)->classes) ==
-		       SOSC_SIZES_APIS * SOSC_SIZES_CLASSES * sizeof(struct sosc_size_class),
-	       "blocks.h");
+_Static_assert(SOSC_SIZES_APIS <= 1 << (16 - SIZE_BITS), "a word holds the function and the size");
 
 static uint64_t tables[1 << TABLES_BITS]; // addresses of tables, NONE, or 0: no blocks
 static const struct sosc_blocks *given;

@@ -2,6 +2,8 @@
 // The functions whose calls a program may count: the group of each, which argument tells how much
 // is requested, and how the result tells how much was obtained.
 
+#include <soscope/family.h>
+
 #include "image/lookup.h"
 #include "tally/tally.h"
 
@@ -33,6 +35,8 @@
 #define WAIT(name, operation) PLAIN(name, FD, operation, 0)
 #define BLOCK(name, operation, asks, first, second, gets, third) \
 	ROW(name, MEMORY, operation, asks, first, second, gets, third, 0, 0, 0)
+#define MAKES(name, api, number, frees, asks, first, second, gets, operation) \
+	BLOCK(name, operation, ASKS_##asks, first, second, GETS_##gets, 0),
 #define TEXT(name, group, operation, first, second, words, flags) \
 	ROW(name, group, operation, ASKS_TEXT, first, second, GETS_NOTHING, 0, 0, words, flags)
 #define NAMED(name, group, operation, words) \
@@ -123,14 +127,7 @@ static const struct sosc_tally_function functions[] = {
 	WAIT(epoll_pwait, "epoll_wait"),
 	WAIT(epoll_pwait2, "epoll_wait"),
 
-	BLOCK(malloc, "malloc", ASKS_SIZE, 0, 0, GETS_BLOCK, 0),
-	BLOCK(calloc, "calloc", ASKS_PRODUCT, 0, 1, GETS_BLOCK, 0),
-	BLOCK(realloc, "realloc", ASKS_SIZE, 1, 0, GETS_BLOCK, 0),
-	BLOCK(reallocarray, "realloc", ASKS_PRODUCT, 1, 2, GETS_BLOCK, 0),
-	BLOCK(posix_memalign, "memalign", ASKS_SIZE, 2, 0, GETS_BLOCK_AT, 0),
-	BLOCK(aligned_alloc, "memalign", ASKS_SIZE, 1, 0, GETS_BLOCK, 0),
-	BLOCK(memalign, "memalign", ASKS_SIZE, 1, 0, GETS_BLOCK, 0),
-	BLOCK(valloc, "memalign", ASKS_SIZE, 0, 0, GETS_BLOCK, 0),
+	SOSC_FAMILY_ALLOCATORS(MAKES)
 	BLOCK(free, "free", ASKS_NOTHING, 0, 0, GIVES_BLOCK, 0),
 
 	TEXT(PQexec, POSTGRES, "exec", 1, NO, 0, QUERY),

@@ -33,6 +33,8 @@
 
 #include <stdint.h>
 
+#include "family.h"
+
 enum {
 	SOSC_BLOCK_FRAMES = 64, // most frames of a stack
 	SOSC_STACK_API = 8, // in a head: lowest bit of the api; below it: number of frames
@@ -55,25 +57,11 @@ enum {
 	SOSC_BLOCK_TICKS = 28, // bits for the ticks of BLOCK_OVER
 };
 
+#define SOSC_API_OF_MAKER(name, api, number, ...) SOSC_API_##api = number,
+#define SOSC_API_OF_MAPPING(api, number) SOSC_API_##api = number,
 enum sosc_block_api { // the outermost allocation function that the program called
 	SOSC_API_NONE = 0,
-	SOSC_API_MALLOC = 1,
-	SOSC_API_CALLOC = 2,
-	SOSC_API_REALLOC = 3,
-	SOSC_API_REALLOCARRAY = 4,
-	SOSC_API_POSIX_MEMALIGN = 5,
-	SOSC_API_ALIGNED_ALLOC = 6,
-	SOSC_API_MEMALIGN = 7,
-	SOSC_API_VALLOC = 8,
-	SOSC_API_PVALLOC = 9,
-	SOSC_API_NEW = 10,
-	SOSC_API_NEW_ARRAY = 11,
-	SOSC_API_MMAP = 12,
-	SOSC_API_MREMAP = 13,
-	SOSC_API_BRK = 14,
-	SOSC_API_SBRK = 15,
-	SOSC_API_PTHREAD_CREATE = 16, // the stack of the new thread
-	SOSC_API_THRD_CREATE = 17,
+	SOSC_FAMILY_MAKERS(SOSC_API_OF_MAKER) SOSC_FAMILY_MAPPING_APIS(SOSC_API_OF_MAPPING)
 };
 
 enum sosc_block_mode {
@@ -148,6 +136,8 @@ enum sosc_python_frames { // why stacks have no Python frames although there is 
 	SOSC_PYTHON_DEBUG = 4, // a debug build
 };
 
+#define SOSC_ROOM_OF_MAKER(name, api, number, ...) char name[number + 1];
+
 // Size classes. Up to SOSC_SIZES_FINE bytes each class holds SOSC_SIZES_STEP sizes (0 to 16, 17 to
 // 32, ...); the first holds size 0, too. Above, each class ends at twice the size of the class
 // before.
@@ -155,7 +145,8 @@ enum {
 	SOSC_SIZES_STEP = 16,
 	SOSC_SIZES_FINE = 1024,
 	SOSC_SIZES_CLASSES = 128,
-	SOSC_SIZES_APIS = 12, // functions that allocate blocks have numbers below this
+	// functions that make blocks have numbers below this: one more than the largest
+	SOSC_SIZES_APIS = sizeof(union {SOSC_FAMILY_MAKERS(SOSC_ROOM_OF_MAKER)}),
 };
 
 struct sosc_size_class {
@@ -172,7 +163,8 @@ struct sosc_sizes { // of one thread
 	// blocks that found no room in the agent's memory: their frees will not be known
 	uint64_t untracked;
 	uint64_t untracked_bytes;
-	uint8_t classes[49152]; // struct sosc_size_class [APIS][CLASSES]
+	// struct sosc_size_class [SOSC_SIZES_APIS][SOSC_SIZES_CLASSES]
+	uint8_t classes[SOSC_SIZES_APIS * SOSC_SIZES_CLASSES * sizeof(struct sosc_size_class)];
 };
 
 #endif

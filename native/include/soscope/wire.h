@@ -13,7 +13,7 @@
  * soscope can write to the plan. The agent fills the sections marked "agent". All integers are
  * little-endian and naturally aligned. Offsets are bytes from the start of the file unless a
  * comment says otherwise. Offsets in a section's struct sosc_range count from the start of the file
- * that holds the section. src/soscope/wire/ is the Python mirror;
+ * that holds the section. `scripts/wire.py` writes the Python mirror in src/soscope/wire/;
  * tests/unit/wire/test_layout.py compares every offset.
  */
 #ifndef SOSCOPE_WIRE_H

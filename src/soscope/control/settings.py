@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from soscope.select.filter import Selection
     from soscope.wire.patches import PatchTable
 
+# Instruments that record each call.
+RING_INSTRUMENTS = (layout.INSTRUMENT_TRACE, layout.INSTRUMENT_INJECT, layout.INSTRUMENT_BLOCKS)
 
 # What an instrument gives to a session: which calls to hook, with what, and a reduction.
 #
@@ -181,7 +183,7 @@ class Hooks:
     @property
     def needs_ring(self) -> bool:
         """Return whether each call is recorded on its own."""
-        return self.kind in layout.RING_INSTRUMENTS
+        return self.kind in RING_INSTRUMENTS
 
     @property
     def needs_counts(self) -> bool:

@@ -21,17 +21,18 @@ from soscope.wire import layout
 
 _COUNT = (1 << layout.STACK_API) - 1
 Place = tuple[StackFrame, int | None]  # a frame, and its address if it is native code
-_API_NAMES = {
-    "API_NEW": "operator new",
-    "API_NEW_ARRAY": "operator new[]",
-}
+_API_NAMES = {"API_NEW": "operator new", "API_NEW_ARRAY": "operator new[]"}
 APIS = {
     value: _API_NAMES.get(name, name.removeprefix("API_").lower())
     for name, value in vars(layout).items()
     if name.startswith("API_")
 }
 HEAP_APIS = (layout.API_BRK, layout.API_SBRK)
-MAPPING_APIS = frozenset(name for value, name in APIS.items() if value >= layout.API_MMAP)
+MAPPING_APIS = frozenset(APIS.values()) - {
+    APIS[layout.API_NONE],
+    *layout.ALLOCATORS,
+    *_API_NAMES.values(),
+}
 
 
 def stack_at(program: RecordedProgram, number: int) -> tuple[int, tuple[int, ...], bool]:

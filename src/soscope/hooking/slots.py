@@ -102,9 +102,13 @@ _LAST = frozenset("exit _exit _Exit quick_exit abort".split())
 _FORKS = frozenset("fork __fork _Fork __libc_fork forkpty daemon".split())
 # The interpreter calls these functions in the middle of its work.
 _INNER = frozenset(
-    "malloc calloc realloc free reallocarray posix_memalign aligned_alloc memalign valloc pvalloc "
-    "malloc_usable_size mmap mmap64 munmap mremap madvise mprotect brk sbrk cfree "
-    "__libc_malloc __libc_calloc __libc_realloc __libc_free __libc_memalign".split()
+    (
+        *layout.ALLOCATORS,
+        *layout.FREES,
+        *layout.MAPPINGS,
+        *"malloc_usable_size madvise mprotect".split(),
+        *"__libc_malloc __libc_calloc __libc_realloc __libc_free __libc_memalign".split(),
+    )
 )
 _INNER_PREFIXES = ("pthread_", "__pthread_", "sem_", "mtx_", "cnd_", "tss_", "thrd_")
 # The interpreter calls these functions while it waits for the GIL, and at other times. A thread

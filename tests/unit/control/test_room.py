@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from soscope.control.blocks import Room
+from soscope.control.settings import RING_INSTRUMENTS
 from soscope.wire import layout
 
 
@@ -28,9 +29,9 @@ def limited(limit: str) -> Iterator[int]:
 )
 def test_little_address_space_gets_little_room(mode: int) -> None:
     with limited("-v unlimited") as pid:
-        plenty = Room([mode], pid, needs_ring=mode in layout.RING_INSTRUMENTS)
+        plenty = Room([mode], pid, needs_ring=mode in RING_INSTRUMENTS)
     with limited("-v 400000") as pid:
-        little = Room([mode], pid, needs_ring=mode in layout.RING_INSTRUMENTS)
+        little = Room([mode], pid, needs_ring=mode in RING_INSTRUMENTS)
     assert plenty.slot_places == layout.SLOT_PLACES
     assert little.slot_places == 0
     assert little.strings_size < plenty.strings_size

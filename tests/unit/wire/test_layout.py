@@ -7,6 +7,8 @@ import re
 import shutil
 import struct
 import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,16 +16,11 @@ import pytest
 from soscope.model import call, image
 from soscope.wire import headers, layout
 from tests.support.machines.tools import need
+from tests.support.processes.run import run
 from tests.support.targets.build import made_in
 from tests.support.time.patience import limit
 
-MIRROR = {
-    **vars(layout),
-    **vars(headers),
-    **vars(headers),
-    **vars(headers),
-    **vars(layout),
-}
+MIRROR = {**vars(layout), **vars(headers)}
 REPOSITORY = Path(__file__).parents[3]
 INCLUDE = REPOSITORY / "native" / "include"
 CODES = {
@@ -42,23 +39,22 @@ CODES = {
 STRINGS = {("s", "uint8_t"), ("s", "char")}
 
 
-def _without_comments() -> str:
-    names = (
-        *(
-            "blocks.h",
-            "execs.h",
-            "inject.h",
-            "objects.h",
-            "patches.h",
-            "prof.h",
-            "program.h",
-            "stream.h",
-            "tally.h",
-            "wire.h",
-        ),
-    )
-    text = "\n".join((INCLUDE / "soscope" / name).read_text() for name in names)
-    return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+HEADERS = ("wire", "blocks", "objects", "prof", "tally")
+INCLUDES = "".join(f"#include <soscope/{name}.h>\n" for name in HEADERS)
+
+
+def _compiler() -> str:
+    return next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None) or need("gcc")
+
+
+@cache
+def _preprocessed() -> str:
+    """Return the text of all headers without comments, with the lists of family.h filled in."""
+    command = [_compiler(), "-E", "-P", "-dD", "-I", str(INCLUDE), "-x", "c", "-"]
+    text = subprocess.run(
+        command, input=INCLUDES, check=True, timeout=limit(10), capture_output=True, text=True
+    ).stdout
+    return re.sub(r"^#define \w+\(.*\n", "", text, flags=re.MULTILINE)
 
 
 def _constants(text: str) -> list[str]:
@@ -71,18 +67,16 @@ def _constants(text: str) -> list[str]:
 def _structs(text: str) -> dict[str, list[tuple[str, str]]]:
     """Find struct names and their fields as (C type, name)."""
     structs = {}
-    for name, body in re.findall(r"struct (\w+)\s*\{(.*?)\n\};", text, re.DOTALL):
-        fields = [declaration.split() for declaration in body.split(";") if declaration.strip()]
-        structs[name] = [(" ".join(words[:-1]), re.sub(r"\[.*", "", words[-1])) for words in fields]
+    for name, body in re.findall(r"struct (sosc_\w+)\s*\{(.*?)\n\};", text, re.DOTALL):
+        fields = [re.sub(r"\[.*", "", field).split() for field in body.split(";") if field.strip()]
+        structs[name] = [(" ".join(words[:-1]), words[-1]) for words in fields]
     return structs
 
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     """Compile a program against wire.h that prints every number in it."""
-    found = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
-    compiler = found or need("gcc")
-    text = _without_comments()
+    text = _preprocessed()
     lines = [f'P("{name}", {name});' for name in _constants(text)]
     for name, fields in _structs(text).items():
         lines.append(f'P("{name}", sizeof(struct {name}));')
@@ -92,14 +86,12 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     directory = tmp_path_factory.mktemp("wire")
     source = directory / "print.c"
     source.write_text(
-        "#include <soscope/wire.h>\n#include <soscope/blocks.h>\n"
-        "#include <soscope/objects.h>\n#include <soscope/prof.h>\n"
-        "#include <soscope/tally.h>\n#include <stdio.h>\n"
+        f"{INCLUDES}#include <stdio.h>\n"
         '#define P(name, value) printf("%s %llu\\n", name, (unsigned long long)(value))\n'
         "int main(void)\n{\n" + "\n".join(lines) + "\nreturn 0;\n}\n"
     )
     program = directory / "print"
-    made_in(directory, compiler, "-I", INCLUDE, "-o", program, source)
+    made_in(directory, _compiler(), "-I", INCLUDE, "-o", program, source)
     printed = subprocess.run(
         [program], check=True, timeout=limit(10), capture_output=True, text=True
     )
@@ -108,28 +100,41 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
 
 
 def test_wire_h_is_read_completely() -> None:
-    text = _without_comments()
-    mentioned = set(re.findall(r"\bSOSC_\w+", text)) - {"SOSC_SOSCOPE_WIRE_H"}
+    text = _preprocessed()
+    mentioned = set(re.findall(r"\bSOSC_\w+", text))
     assert mentioned == set(_constants(text))
-    assert len(_structs(text)) == len(re.findall(r"struct\s+\w+\s*\{", text))
+    assert len(_structs(text)) == len(re.findall(r"struct\s+sosc_\w+\s*\{", text))
     assert len(_structs(text)["sosc_control"]) == text.split("struct sosc_control {")[1].split(
         "\n};"
     )[0].count(";")
 
 
+def test_the_mirror_is_what_the_script_writes() -> None:
+    done = run([sys.executable, REPOSITORY / "scripts/wire.py", "--check"])
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_lists_of_the_malloc_family_hold_each_member_once() -> None:
+    names = [*layout.ALLOCATORS, *layout.FREES, *layout.MAPPINGS]
+    assert sorted(set(names)) == sorted(names)
+    rows = re.findall(r"ROW\((\w+)", (INCLUDE / "soscope" / "family.h").read_text())
+    assert set(names) <= set(rows)
+    assert len(names) >= 19
+
+
 def test_every_constant_has_its_value(compiled: dict[str, int]) -> None:
-    expected = {name: compiled[name] for name in _constants(_without_comments())}
+    expected = {name: compiled[name] for name in _constants(_preprocessed())}
     found = {name: MIRROR.get(name.removeprefix("SOSC_")) for name in expected}
     assert found == expected
 
 
 def test_python_has_no_constant_of_its_own() -> None:
     names = {f"SOSC_{name}" for name, value in MIRROR.items() if type(value) is int}
-    assert names == set(_constants(_without_comments()))
+    assert names == set(_constants(_preprocessed()))
 
 
 def test_every_struct_has_its_layout(compiled: dict[str, int]) -> None:
-    for name, fields in _structs(_without_comments()).items():
+    for name, fields in _structs(_preprocessed()).items():
         mirror = MIRROR[name.removeprefix("sosc_").upper()]
         assert mirror.name == name
         assert mirror.size == mirror.struct.size == compiled[name]
@@ -143,7 +148,7 @@ def test_every_struct_has_its_layout(compiled: dict[str, int]) -> None:
 
 def test_python_has_no_struct_of_its_own() -> None:
     names = {value.name for value in MIRROR.values() if isinstance(value, layout.Layout)}
-    assert names == set(_structs(_without_comments()))
+    assert names == set(_structs(_preprocessed()))
 
 
 @pytest.mark.parametrize(

@@ -28,23 +28,6 @@ if TYPE_CHECKING:
     from soscope.recording.sink import Sink
     from soscope.wire.block import ControlBlock
 
-# Names of the functions that make or free a block.
-_C = (
-    "malloc",
-    "calloc",
-    "realloc",
-    "reallocarray",
-    "posix_memalign",
-    "aligned_alloc",
-    "memalign",
-    "valloc",
-    "pvalloc",
-    "free",
-    "cfree",
-    "free_sized",
-    "free_aligned_sized",
-)
-_MAPPINGS = ("mmap", "mmap64", "munmap", "mremap", "brk", "sbrk")
 _THREADS = (
     "pthread_create",
     "pthread_join",
@@ -61,8 +44,9 @@ _NEW = ("", "St11align_val_t", "RKSt9nothrow_t", "St11align_val_tRKSt9nothrow_t"
 # delete and delete[]: the parameters after the address
 _DELETE = ("", "m", "St11align_val_t", "mSt11align_val_t", "RKSt9nothrow_t", _NEW[-1])
 FUNCTIONS = (
-    *_C,
-    *_MAPPINGS,
+    *layout.ALLOCATORS,
+    *layout.FREES,
+    *layout.MAPPINGS,
     *_THREADS,
     *(f"_Zn{kind}m{rest}" for kind in "wa" for rest in _NEW),
     *(f"_Zd{kind}Pv{rest}" for kind in "la" for rest in _DELETE),
