@@ -145,7 +145,7 @@ class FewReader:
         layout, group = self._layout, self._group
         words = self._memory.words(addr, FIRST_WORDS)
         count = words[layout.object_refcnt >> 3]
-        if not count & LOW or (is_dying and layout.version >= (3, 13) and count >= _CHAINED):
+        if not count & LOW or (is_dying and layout.chains_dying and count >= _CHAINED):
             return None
         addr_of_type = words[layout.object_type >> 3]
         kind = self._kinds.get(addr_of_type)

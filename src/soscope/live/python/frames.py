@@ -86,7 +86,7 @@ class FrameReader:
 
     def _tuple(self, addr: int) -> list[int]:
         count = self._word(addr + self._layout.var_size)
-        start = addr + (24 if self._layout.version < (3, 14) else 32)
+        start = addr + self._layout.tuple_data
         data = self._memory.read(start, 8 * min(count, _MOST)) if addr else b""
         return [int(word) for word in np.frombuffer(data[: len(data) // 8 * 8], np.uint64)]
 

@@ -82,7 +82,7 @@ def _read(images: Images, image: LoadedImage, runtime: int) -> Interpreter:
             hint="its objects are laid out in another way, which soscope does not read",
         )
     layout = layout_of(version[:2])
-    if layout.version >= (3, 13):
+    if layout.debug_groups:
         layout = PythonLayout.from_debug_offsets(space.read(runtime, DEBUG_SIZE))
         if layout.version != version[:2]:
             found = ".".join(map(str, layout.version))
@@ -122,21 +122,6 @@ def _version_of(image: LoadedImage) -> tuple[int, int, int] | None:
 
 _MOST_THREADS = 1 << 16  # threads, as their list may change during the read
 _MOST_INTERPRETERS = 1 << 10
-# Offsets of the first interpreter in _PyRuntime, the next interpreter, its first thread, and the
-# next thread: pycore_runtime.h, pycore_interp.h, pystate.h. Newer versions have them in
-# _PyRuntime.
-_PLACES = {
-    (3, 9): (32, 0, 8, 8),
-    (3, 10): (32, 0, 8, 8),
-    (3, 11): (40, 0, 16, 8),
-    (3, 12): (40, 0, 72, 8),
-}
-# indices of these offsets in `_Py_DebugOffsets`
-_WORDS = {
-    (3, 13): (5, 8, 9, 21),
-    (3, 14): (5, 8, 9, 24),
-    (3, 15): (5, 8, 9, 24),
-}
 
 
 def thread_states(memory: ByteSource, interpreter: Interpreter) -> dict[int, int]:
@@ -172,10 +157,10 @@ def word_at(memory: ByteSource, addr: int) -> int:
 
 
 def _places(memory: ByteSource, interpreter: Interpreter) -> tuple[int, ...] | None:
-    version = interpreter.layout.version
-    if version in _PLACES:
-        return _PLACES[version]
+    places = interpreter.layout.runtime_places
+    if not interpreter.layout.debug_groups:
+        return places
     head = memory.read(interpreter.runtime, DEBUG_SIZE)
-    if version not in _WORDS or len(head) < DEBUG_SIZE:
+    if len(head) < DEBUG_SIZE:
         return None
-    return tuple(unpack_from("<Q", head, 8 * word)[0] for word in _WORDS[version])
+    return tuple(unpack_from("<Q", head, 8 * word)[0] for word in places)

@@ -14,7 +14,6 @@ from soscope.live.python.values import read_str
 _MOST = 1 << 28  # entries
 _LONGEST = 60  # characters of a key's text
 _DIGIT = 30  # bits
-_SMALL_KEYS = 11  # minor version from which on indices have 1 to 8 bytes, stored as a power of 2
 
 
 def dict_items(memory: ByteSource, layout: PythonLayout, addr: int) -> tuple[Words, Words]:
@@ -28,7 +27,7 @@ def dict_items(memory: ByteSource, layout: PythonLayout, addr: int) -> tuple[Wor
     keys_addr, values_addr = (int(word) for word in np.frombuffer(head, np.uint64))
     keys, values = keys_and_values(memory, layout, keys_addr)
     if values_addr:
-        start = values_addr + (8 if layout.version >= (3, 13) else 0)
+        start = values_addr + layout.dict_values_head
         data = memory.read(start, 8 * len(keys))
         values = np.frombuffer(data[: len(data) // 8 * 8], np.uint64)
         keys = keys[: len(values)]
@@ -42,7 +41,7 @@ def keys_and_values(memory: ByteSource, layout: PythonLayout, keys: int) -> tupl
     if len(head) < layout.dict_keys_head:
         return np.empty(0, np.uint64), np.empty(0, np.uint64)
     words = [int(word) for word in np.frombuffer(head, np.uint64)]
-    if layout.version >= (3, _SMALL_KEYS):
+    if layout.has_log2_keys:
         size = 16 if head[10] else 24
         count, indices = words[3], 1 << min(head[9], 40)
     else:
@@ -72,7 +71,7 @@ def key_text(memory: ByteSource, layout: PythonLayout, types: PythonTypes, addr:
 
 def _number(layout: PythonLayout, data: bytes) -> int | None:
     """Return an int of at most two digits, None if it has more."""
-    if layout.version >= (3, 12):
+    if layout.has_tagged_int:
         tag = int.from_bytes(data[16:24], "little")
         count, sign = tag >> 3, 1 - (tag & 3)
     else:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from soscope.binfmt.source import ByteSource
+from soscope.live.python.offsets import LINETABLE, LNOTAB, LOCATIONS, line_table_of
 from soscope.wire import headers as layout
 
 TYPE_CHECKING = False
@@ -82,11 +83,8 @@ def line_ranges(linetable: bytes, firstlineno: int, version: tuple[int, int]) ->
     >>> list(line_ranges(bytes([4, 0, 2, 0x80]), 7, (3, 10)))
     [(0, 4, 7), (4, 6, None)]
     """
-    if version <= (3, 9):
-        return _of_lnotab(linetable, firstlineno)
-    if version == (3, 10):
-        return _of_linetable(linetable, firstlineno)
-    return _of_locations(linetable, firstlineno)
+    read = {LNOTAB: _of_lnotab, LINETABLE: _of_linetable, LOCATIONS: _of_locations}
+    return read[line_table_of(version)](linetable, firstlineno)
 
 
 def _of_lnotab(table: bytes, line: int) -> Iterator[Line]:

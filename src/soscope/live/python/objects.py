@@ -230,7 +230,7 @@ class ObjectReader:
     def _alive(self, words: Words, mask: Mask, dying: Mask | None) -> Mask:
         refcnt = words[:, self._layout.object_refcnt // 8]
         alive = mask[:, :_HEAD].all(axis=1) & (refcnt & _LOW != 0)
-        if dying is not None and self._layout.version >= (3, 13):
+        if dying is not None and self._layout.chains_dying:
             alive &= ~(dying & (refcnt >= _CHAINED))
         return np.asarray(alive, np.bool_)
 

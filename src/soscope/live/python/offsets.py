@@ -18,13 +18,21 @@ from soscope.wire import headers as layout
 
 NOTHING = 0xFFFF_FFFF  # as an offset: this version has no such field
 COOKIE = b"xdebugpy"
+_MANAGED_DICT, _MANAGED_WEAKREF = 1 << 4, 1 << 3  # of tp_flags: 16 bytes in front of the object
 
 # How `frame_instr` refers to the instruction.
 BYTE_INDEX = 0  # an int32, the offset in bytes (3.9)
 UNIT_INDEX = 1  # an int32, the offset in units of two bytes (3.10)
 POINTER = 2  # the address of the instruction (3.11 and newer)
 
-OLDEST, NEWEST = (3, 9), (3, 15)
+# How `code_linetable` refers to lines (co_lnotab, PEP 626, Objects/locations.md).
+LNOTAB, LINETABLE, LOCATIONS = range(3)
+
+# Where the attributes of an object are that are in no dictionary (pycore_object.h).
+NO_VALUES = 0
+VALUES_POINTER = 1  # their address is 32 bytes in front of the object (3.11)
+VALUES_TAGGED = 2  # their address with a tag is 24 bytes in front of the object (3.12)
+VALUES_BEHIND = 3  # behind the object (3.13 and newer)
 
 # The order of `agent_words`: the agent's struct has these fields, each a u32.
 AGENT_FIELDS = (
@@ -67,8 +75,23 @@ class PythonLayout(Record, kw_only=True, frozen=True, eq=True):
     frame's variables: from 3.11 on all of them, before that only those that are in no cell.
     `frame_data` is the offset of a frame's variables. `frameobject_frame` is the offset in a
     frame object of the pointer to its frame. `dict_keys_head` is the size of the head of a
-    dictionary's keys. `heaptype_size` and `type_size` are the sizes of the C structs. A layout
-    never changes; `but` makes another one.
+    dictionary's keys, and `dict_values_head` the size of the head of its separate values.
+    `heaptype_size` and `type_size` are the sizes of the C structs. `presize_flags` are the flags of
+    a type whose instances have two pointers in front of them. `generator_code` is the code object
+    of a generator, also of one that has ended. A layout never changes; `but` makes another one.
+
+    What is not an offset: `line_table` is the form of the lines of code. `inline_values` tells
+    where attributes are that are in no dictionary. `static_types_have_head` tells whether the
+    collector has a head for static types. `has_log2_keys`: keys of dictionaries hold sizes as
+    powers of two. `has_tagged_int`: the sign of an int is in tag bits. `least_digits` is the number
+    of digits of the int 0. `has_wide_state`: the state of a str may be in its upper half.
+    `bytearray_has_bytes`: a bytearray holds a bytes object. `frames_nest`: a function of Python
+    calls another one without a frame of C between them. `chains_dying`: the count of a dying object
+    may be the address of the next one. `has_immortals`: counts from some number on never change.
+    `debug_groups` are the arguments of `_words` if `_PyRuntime` itself has offsets, else empty.
+    `runtime_places` are the offsets of the first interpreter in `_PyRuntime`, of the next
+    interpreter, of its first thread and of the next thread (pycore_runtime.h, pycore_interp.h,
+    pystate.h); with debug offsets, their word indices in `_Py_DebugOffsets`.
 
     >>> from soscope.live.python.offsets import layout_of
     >>> layout_of((3, 11)).code_filename
@@ -127,6 +150,28 @@ class PythonLayout(Record, kw_only=True, frozen=True, eq=True):
     bytes_data: int = 32
     dict_keys: int = 32
     dict_values: int = 40
+    dict_values_head: int = 0
+    tuple_data: int = 24
+    function_code: int = 16
+    function_defaults: int = 32
+    function_kwdefaults: int = 40
+    managed_dict: int = NOTHING  # bytes in front of the object
+    presize_flags: int = 0
+    str_wide: int = 40  # the wchar_t form, and 24 bytes on its length
+    generator_code: int = NOTHING
+    line_table: int = LNOTAB
+    inline_values: int = NO_VALUES
+    least_digits: int = 0
+    runtime_places: tuple[int, int, int, int] = (32, 0, 8, 8)
+    debug_groups: tuple[int, ...] = ()
+    static_types_have_head: bool = False
+    has_log2_keys: bool = False
+    has_tagged_int: bool = False
+    has_wide_state: bool = False
+    bytearray_has_bytes: bool = False
+    frames_nest: bool = False
+    chains_dying: bool = False
+    has_immortals: bool = False
 
     def agent_words(self) -> list[int]:
         """Return the fields that the agent needs, in the order of AGENT_FIELDS, as u32 each."""
@@ -160,7 +205,7 @@ class PythonLayout(Record, kw_only=True, frozen=True, eq=True):
         base = layout_of(version)
         said = {
             field: unpack_from("<Q", head, 8 * index)[0]
-            for field, index in _DEBUG_WORDS[version].items()
+            for field, index in _words(*base.debug_groups).items()
         }
         compact = said["str_ascii_data"] + 16  # behind the length and address of the UTF-8 form
         wrong = next((field for field, value in said.items() if value >= _MOST[field]), None)
@@ -173,6 +218,7 @@ DEBUG_SIZE = 1024
 _HEAD = Struct("<8sQQ")
 _MOST = dict.fromkeys(AGENT_FIELDS, 4096)
 _MOST["tstate_frame"] = 1 << 20
+_MOST["frame_data"] = 4096
 
 
 def debug_version(head: bytes) -> tuple[tuple[int, int], bool]:
@@ -184,7 +230,7 @@ def debug_version(head: bytes) -> tuple[tuple[int, int], bool]:
         raise FormatError("_PyRuntime: it does not begin with debug offsets", field="cookie")
     _, number, free_threaded = _HEAD.unpack_from(head)
     version = number >> 24 & 0xFF, number >> 16 & 0xFF
-    if version not in _DEBUG_WORDS:
+    if version not in _LAYOUTS or not _LAYOUTS[version].debug_groups:
         raise _unknown(version)
     return version, bool(free_threaded)
 
@@ -195,6 +241,14 @@ def layout_of(version: tuple[int, int]) -> PythonLayout:
     if layout is None:
         raise _unknown(version)
     return layout
+
+
+def line_table_of(version: tuple[int, int]) -> int:
+    """Return the form of the lines of code: LNOTAB, LINETABLE or LOCATIONS.
+
+    A version that is not known is taken for a new one.
+    """
+    return _LAYOUTS.get(version, _LAYOUTS[NEWEST]).line_table
 
 
 def _unknown(version: tuple[int, int]) -> SoscopeError:
@@ -246,6 +300,10 @@ _3_10 = _3_9.but(
     frame_data=352,
     heaptype_name=848,
     heaptype_size=888,
+    function_code=48,
+    function_defaults=56,
+    function_kwdefaults=64,
+    line_table=LINETABLE,
 )
 _3_11 = _3_10.but(
     version=(3, 11),
@@ -275,6 +333,16 @@ _3_11 = _3_10.but(
     frameobject_data=48,
     heaptype_size=904,
     dict_keys_head=32,
+    managed_dict=24,
+    presize_flags=_MANAGED_DICT,
+    generator_code=16,
+    line_table=LOCATIONS,
+    inline_values=VALUES_POINTER,
+    least_digits=1,
+    runtime_places=(40, 0, 16, 8),
+    static_types_have_head=True,
+    has_log2_keys=True,
+    frames_nest=True,
 )
 _3_12 = _3_11.but(
     version=(3, 12),
@@ -298,6 +366,13 @@ _3_12 = _3_11.but(
     heaptype_name=856,
     heaptype_size=920,
     type_size=416,
+    presize_flags=_MANAGED_DICT | _MANAGED_WEAKREF,
+    str_wide=NOTHING,
+    generator_code=NOTHING,
+    inline_values=VALUES_TAGGED,
+    runtime_places=(40, 0, 72, 8),
+    has_tagged_int=True,
+    has_immortals=True,
 )
 _3_13 = _3_12.but(
     version=(3, 13),
@@ -308,6 +383,12 @@ _3_13 = _3_12.but(
     code_extra=192,
     frameobject_data=64,
     heaptype_size=928,
+    dict_values_head=8,
+    inline_values=VALUES_BEHIND,
+    runtime_places=(5, 8, 9, 21),
+    static_types_have_head=False,
+    chains_dying=True,
+    debug_groups=(22, 24, 29, 35, 45, 68),
 )
 _3_14 = _3_13.but(
     version=(3, 14),
@@ -317,6 +398,10 @@ _3_14 = _3_13.but(
     code_extra=200,
     frameobject_data=72,
     heaptype_size=936,
+    tuple_data=32,
+    runtime_places=(5, 8, 9, 24),
+    debug_groups=(25, 27, 32, 40, 51, 78),
+    has_wide_state=True,
 )
 _3_15 = _3_14.but(
     version=(3, 15),
@@ -324,8 +409,11 @@ _3_15 = _3_14.but(
     heaptype_name=864,
     heaptype_size=944,
     type_size=424,
+    bytearray_has_bytes=True,
+    debug_groups=(25, 30, 40, 48, 59, 90),
 )
 _LAYOUTS = {layout.version: layout for layout in (_3_9, _3_10, _3_11, _3_12, _3_13, _3_14, _3_15)}
+OLDEST, NEWEST = min(_LAYOUTS), max(_LAYOUTS)
 
 
 def _words(
@@ -357,30 +445,19 @@ def _words(
     }
 
 
-_DEBUG_WORDS = {
-    (3, 13): _words(thread=22, thread_id=24, frame=29, code=35, thing=45, text=68),
-    (3, 14): _words(thread=25, thread_id=27, frame=32, code=40, thing=51, text=78),
-    (3, 15): _words(thread=25, thread_id=30, frame=40, code=48, thing=59, text=90),
-}
-_MOST["frame_data"] = 4096
-
-
 # The layout of each version of CPython, in the form that the agent needs.
 
 _TAGS = 7  # tag bits of a pointer in a frame
-_MANAGED_DICT, _MANAGED_WEAKREF = 1 << 4, 1 << 3  # of tp_flags: 16 bytes in front of the object
 
 
 def agent_layouts() -> bytes:
     """Return `struct sosc_python` for each known version."""
-    versions = [(OLDEST[0], minor) for minor in range(OLDEST[1], NEWEST[1] + 1)]
-    return b"".join(_pack(layout_of(version)) for version in versions)
+    return b"".join(map(_pack, _LAYOUTS.values()))
 
 
 def _pack(of: PythonLayout) -> bytes:
-    minor = of.version[1]
     fields = {
-        "minor": minor,
+        "minor": of.version[1],
         "state_thread": of.tstate_thread_id,
         "state_frame": of.tstate_frame,
         "inner_frame": of.cframe_frame,
@@ -403,7 +480,7 @@ def _pack(of: PythonLayout) -> bytes:
         "text_compact": of.str_compact_data,
         "bytes_data": of.bytes_data,
         "type_flags": of.type_flags,
-        "head_flags": _head_flags(minor),
+        "head_flags": of.presize_flags,
         "frame_values": of.frame_data,
         "code_values": of.code_nlocals,
         "code_stack": of.code_stacksize,
@@ -412,9 +489,3 @@ def _pack(of: PythonLayout) -> bytes:
         "code_consts": of.code_consts,
     }
     return layout.PYTHON.struct.pack(*(fields[name] for name in layout.PYTHON.fields))
-
-
-def _head_flags(minor: int) -> int:
-    if minor < 11:
-        return 0
-    return _MANAGED_DICT if minor == 11 else _MANAGED_DICT | _MANAGED_WEAKREF

@@ -15,7 +15,13 @@ from soscope.binfmt.source import ByteSource
 from soscope.live.python.frames import FrameReader
 from soscope.live.python.keys import dict_items, key_text, keys_and_values
 from soscope.live.python.objects import Words
-from soscope.live.python.offsets import PythonLayout
+from soscope.live.python.offsets import (
+    NO_VALUES,
+    NOTHING,
+    VALUES_POINTER,
+    VALUES_TAGGED,
+    PythonLayout,
+)
 from soscope.live.python.types import HEAP_TYPE, PythonTypes, TypeInfo
 from soscope.live.python.values import c_string, read_str
 from soscope.model.record import Record
@@ -31,8 +37,6 @@ _KEPT = 8  # containers whose items are cached
 _GENERATORS = {"generator", "coroutine", "async_generator"}
 _UNORDERED = {"set", "frozenset", "collections.deque"}
 # Fields of functions that are not in `tp_members`.
-_FUNCTION_OLD = {16: ".__code__", 32: ".__defaults__", 40: ".__kwdefaults__"}
-_FUNCTION = {48: ".__code__", 56: ".__defaults__", 64: ".__kwdefaults__"}
 ITEM, VALUE, KEY = "item", "value", "key"
 
 
@@ -92,7 +96,7 @@ class Referents:
         if info is None or not info.flags & TUPLE:
             return None
         at = _place(self._sequence(closure, info), cell)
-        code = self._word(function + (16 if self._layout.version < (3, 10) else 48))
+        code = self._word(function + self._layout.function_code)
         return None if at is None else self.frames.free_name(code, at)
 
     def namespace(self, holder: int) -> int:
@@ -102,8 +106,8 @@ class Referents:
             return 0
         if info.flags & TYPE:
             return self._word(holder + self._layout.type_dict)
-        if info.flags & _MANAGED_DICT and self._layout.version >= (3, 11):
-            word = self._word(holder - 24)
+        if info.flags & _MANAGED_DICT and self._layout.managed_dict != NOTHING:
+            word = self._word(holder - self._layout.managed_dict)
             return 0 if word & 1 else word
         offset = self._signed(info.addr + _TYPE_DICT_OFFSET)
         if offset <= 0:  # behind the items of a variable-sized object
@@ -116,7 +120,7 @@ class Referents:
             if info.flags & LIST:
                 start = self._word(holder + 24)
             else:
-                start = holder + (24 if self._layout.version < (3, 14) else 32)
+                start = holder + self._layout.tuple_data
             data = self._memory.read(start, 8 * min(count, 1 << 32))
             self._keep(holder, np.frombuffer(data[: len(data) // 8 * 8], np.uint64))
         return self._items[holder]
@@ -139,13 +143,12 @@ class Referents:
 
     def _variable(self, holder: int, held: int, info: TypeInfo) -> str | None:
         """Return the variable by which a generator, or a frame object, holds another object."""
-        version = self._layout.version
-        if info.rule in _GENERATORS and version >= (3, 11):
-            return self.frames.variable(holder + self._layout.generator_frame, held)
+        layout = self._layout
+        if info.rule in _GENERATORS and layout.generator_frame != NOTHING:
+            return self.frames.variable(holder + layout.generator_frame, held)
         if info.rule == "frame":
-            return self.frames.variable(
-                holder if version < (3, 11) else self._word(holder + 24), held
-            )
+            is_frame = layout.frameobject_data == NOTHING
+            return self.frames.variable(holder if is_frame else self._word(holder + 24), held)
         return None
 
     # ---- attributes ----
@@ -169,9 +172,9 @@ class Referents:
 
     def _member(self, info: TypeInfo, offset: int) -> str | None:
         if info.rule == "object" and info.qualified == "builtins.function":
-            known = _FUNCTION_OLD if self._layout.version < (3, 10) else _FUNCTION
-            if offset in known:
-                return known[offset]
+            for field in ("code", "defaults", "kwdefaults"):
+                if offset == getattr(self._layout, f"function_{field}"):
+                    return f".__{field}__"
         if info.qualified == "builtins.cell" and offset == 16:
             return ".cell_contents"
         kind = info.addr
@@ -198,12 +201,12 @@ class Referents:
 
     def _inline(self, holder: int, held: int, info: TypeInfo) -> str | None:
         """Return the attribute whose value is stored with the object, not in a dictionary."""
-        version = self._layout.version
-        if version < (3, 11) or not info.flags & HEAP_TYPE or not info.flags & _MANAGED_DICT:
+        form = self._layout.inline_values
+        if form == NO_VALUES or not info.flags & HEAP_TYPE or not info.flags & _MANAGED_DICT:
             return None
-        if version == (3, 11):
+        if form == VALUES_POINTER:
             values = self._word(holder - 32)
-        elif version == (3, 12):
+        elif form == VALUES_TAGGED:
             word = self._word(holder - 24)
             values = word + 1 if word & 1 else 0
         else:

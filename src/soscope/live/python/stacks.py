@@ -196,7 +196,7 @@ class PythonStacks:
 
     def _is_entry(self, head: bytes) -> bool:
         layout = self._layout
-        if layout.version < (3, 11):
+        if not layout.frames_nest:
             return True  # each frame was called from C code
         entry = layout.frame_entry
         return entry != NOTHING and bool(head[entry - self._frame_start])

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import iter_unpack, unpack_from
 
 from soscope.binfmt.source import ByteSource
-from soscope.live.python.offsets import PythonLayout
+from soscope.live.python.offsets import NOTHING, PythonLayout
 from soscope.live.python.values import KIND, WIDE_SHIFT, c_string, read_str, value_of
 from soscope.model.record import Record
 
@@ -81,7 +81,7 @@ def _set(group: SizedObjects) -> Any:
 
 
 def _bytearray(group: SizedObjects) -> Any:
-    if group.layout.version >= (3, 15):
+    if group.layout.bytearray_has_bytes:
         # the bytes object that it holds counts as part of it
         alloc = group.at(24)
         return group.own + group.where(alloc != 0, alloc + 33, 0)
@@ -89,11 +89,10 @@ def _bytearray(group: SizedObjects) -> Any:
 
 
 def _int(group: SizedObjects) -> Any:
-    is_newer = group.layout.version >= (3, 12)
-    digits = group.at(16) >> 3 if is_newer else group.magnitude(group.at(16))
-    if group.layout.version >= (3, 11):
-        digits = group.where(digits == 0, 1, digits)
-    if not is_newer:  # without the fields of a subclass
+    is_tagged = group.layout.has_tagged_int
+    digits = group.at(16) >> 3 if is_tagged else group.magnitude(group.at(16))
+    digits = group.where(digits == 0, group.layout.least_digits, digits)
+    if not is_tagged:  # without the fields of a subclass
         return group.presize + 24 + 4 * digits
     return group.own + 4 * digits
 
@@ -101,7 +100,7 @@ def _int(group: SizedObjects) -> Any:
 def _str(group: SizedObjects) -> Any:
     layout, where = group.layout, group.where
     state = group.half(layout.str_state)
-    if layout.version >= (3, 14):
+    if layout.has_wide_state:
         state = where(state & KIND == 0, state >> WIDE_SHIFT, state)
     length = group.at(layout.str_length)
     kind = (state >> 2) & 7
@@ -116,10 +115,10 @@ def _str(group: SizedObjects) -> Any:
     utf8 = group.at(layout.str_utf8_length + 8)
     is_own = has_fields & (utf8 != 0) & (utf8 != start)
     sizes = sizes + where(is_own, group.at(layout.str_utf8_length) + 1, 0)
-    if layout.version < (3, 12):  # the wchar_t form
-        wide = group.at(40)
+    if layout.str_wide != NOTHING:
+        wide = group.at(layout.str_wide)
         start = where(has_fields, start, group.addresses + layout.str_ascii_data)
-        count = where(has_fields, group.at(64), length) + 1
+        count = where(has_fields, group.at(layout.str_wide + 24), length) + 1
         is_own = (wide != 0) & (wide != start)
         sizes = sizes + where(is_own, 4 * count, 0)
     return group.presize + sizes
@@ -132,7 +131,7 @@ def _keys_size(group: SizedObjects, keys: Any) -> tuple[Any, Any, Any]:
     """Return size and reference count of each keys struct, and the number of its values."""
     where = group.where
     has = keys != 0
-    if group.layout.version < (3, 11):
+    if not group.layout.has_log2_keys:
         head = group.behind(keys, 5)
         slots = head[1]
         usable = (slots << 1) // 3
@@ -168,7 +167,7 @@ def _type(group: SizedObjects) -> Any:
     keys = group.where(is_heap, group.behind(place, 1)[0], 0)
     heap = layout.heaptype_size + _keys_size(group, keys)[0]
     presize = group.presize
-    if layout.version not in ((3, 11), (3, 12)):  # only heap types have a collector's head
+    if not layout.static_types_have_head:
         presize = group.where(is_heap, presize, 0)
     return presize + group.where(is_heap, heap, layout.type_size)
 
@@ -181,7 +180,7 @@ def _extra(group: SizedObjects) -> Any:
 
 
 def _code(group: SizedObjects) -> Any:
-    if group.layout.version >= (3, 11):
+    if group.layout.code_bytecode != NOTHING:
         size = (group.own + 2 * group.at(16) + _TAGS) & _NO_TAGS
         return size + _extra(group)
     words = group.behind(group.addresses, 22)
@@ -209,8 +208,8 @@ def _variables(group: SizedObjects, code: Any) -> Any:
 
 def _generator(group: SizedObjects) -> Any:
     layout = group.layout
-    if layout.version == (3, 11):  # a frame that has ended has no code
-        code = group.at(16)
+    if layout.generator_code != NOTHING:  # a frame that has ended has no code
+        code = group.at(layout.generator_code)
     else:
         place = layout.generator_frame + layout.frame_code
         code = group.behind(group.addresses + place, 1)[0]
@@ -220,7 +219,7 @@ def _generator(group: SizedObjects) -> Any:
 
 def _frame(group: SizedObjects) -> Any:
     layout = group.layout
-    if layout.version < (3, 11):
+    if layout.frameobject_data == NOTHING:
         code = group.at(layout.frame_code)
         words = group.behind(code, 12)
         free, cells = (group.behind(words[at], 3)[2] for at in (10, 11))
@@ -433,10 +432,8 @@ class PythonTypes:
 
     def _presize(self, flags: int) -> int:
         """Return the bytes in front of an instance: the collector's head, then two pointers."""
-        version = self._layout.version
         size = 16 if flags & HAS_GC else 0
-        pointers = 0 if version < (3, 11) else 1 << 4 if version == (3, 11) else 3 << 3
-        return size + (16 if flags & pointers else 0)
+        return size + (16 if flags & self._layout.presize_flags else 0)
 
     # ---- size rules ----
 

@@ -35,7 +35,7 @@ def read_str(memory: ByteSource, layout: PythonLayout, addr: int) -> str | None:
         return None
     length = _word(head, layout.str_length)
     state = int.from_bytes(head[layout.str_state : layout.str_state + 4], "little")
-    if layout.version >= (3, 14) and not state & KIND:
+    if layout.has_wide_state and not state & KIND:
         state >>= WIDE_SHIFT
     kind = state >> 2 & 7
     if kind not in _CODING or length * kind > _MOST:
@@ -133,7 +133,7 @@ def _entries(memory: ByteSource, layout: PythonLayout, keys: int) -> list[tuple[
     head = memory.read(keys, layout.dict_keys_head)
     if len(head) < layout.dict_keys_head:
         return []
-    if layout.version >= (3, 11):
+    if layout.has_log2_keys:
         has_hash = head[10] == _GENERAL
         count = unpack_from("<Q", head, 24)[0]
         indices = 1 << min(head[9], 40)

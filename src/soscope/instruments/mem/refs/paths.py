@@ -209,7 +209,7 @@ class PythonPaths:
                 return self._named(*self._in_frame(place, objects, "temporary value"))
             return self._named(self._in_thread(place), self._holds(objects))
         count = self._word(addr) & int(_LOW)
-        if self._layout.version >= (3, 12) and count >= _IMMORTAL:
+        if self._layout.has_immortals and count >= _IMMORTAL:
             return self._named(HolderRoot(INTERPRETER, "immortal"), self._holds(objects))
         kind = INTERPRETER if self._is_in_interpreter(addr) else NATIVE
         return self._named(HolderRoot(kind), self._holds(objects))
