@@ -25,7 +25,7 @@ from soscope.control.tracer import LEAKS_FOLLOWED, TRACES_FOLLOWED
 from soscope.control.waits import Waits
 from soscope.errors import UsageError
 from soscope.model.call import ProcessExit, ProcessStart, Signal
-from soscope.proc.status import FOREIGN
+from soscope.proc.status import FOREIGN, in_full
 from soscope.recording.clock import Sampler
 from soscope.recording.drain import Drainer, Feed
 from soscope.recording.sink import (
@@ -209,6 +209,7 @@ class Session(Beginning):
         self._tell = tell
         self._remarks: list[str] = []
         self._warned: set[str] = set()  # paths of programs that trace others
+        self.told: set[tuple[str, str]] = set()  # path and reason of programs without an agent
         sinks = [sink for instrument in instruments for sink in instrument.sinks()]
         self.writer: Writer | None = None
         self._flight: FlightRecorder | None = None
@@ -292,6 +293,12 @@ class Session(Beginning):
         if self._tell is not None:
             self._tell(line)
 
+    def _tell_untraced(self, program: Program) -> None:
+        what = program.path, program.reason or ""
+        if self._tell is not None and program.reason is not None and what not in self.told:
+            self.told.add(what)
+            self._tell(f"{program.path}: nothing is recorded: {in_full(program.reason)}")
+
     def on_process(
         self, event: str, pid: int, parent: int | None, program: Program, time_ns: int
     ) -> None:
@@ -301,6 +308,8 @@ class Session(Beginning):
                 instrument.started()
             if self.writer is not None:
                 self.writer.begin()
+        if self.settings.tells_untraced and event != "fork":
+            self._tell_untraced(program)
         if event == "exec":
             self._waits.ended(pid, time_ns, self._drainers)
         if event != "fork" and program.note and TRACES_FOLLOWED in program.note:

@@ -373,7 +373,8 @@ class SessionSettings:
     starts the program). `sysroot` is the root directory of another machine's system, `qemu` the
     emulator for its programs, and `engine` one of ENGINES (None: soscope chooses). With `check`
     another engine sees the same calls, and both are compared. `inside` are the functions whose
-    calls are seen at their entry points (option `-x`).
+    calls are seen at their entry points (option `-x`). With `tells_untraced` programs that cannot
+    be recorded are reported at once, as they may run for long.
     """
 
     __slots__ = (
@@ -394,6 +395,7 @@ class SessionSettings:
         "record",
         "remote",
         "sysroot",
+        "tells_untraced",
         "toggle",
         "user",
         "when_full",
@@ -422,7 +424,9 @@ class SessionSettings:
         engine: str | None = None,
         check: bool = False,
         inside: list[str] | None = None,
+        tells_untraced: bool = False,
     ) -> None:
+        self.tells_untraced = tells_untraced
         self.flight = flight
         self.remote = remote
         self.sysroot = sysroot

@@ -8,13 +8,12 @@ import time
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.control.outcome import Outcome
-from soscope.control.program import Program
 from soscope.control.session import Session
 from soscope.control.settings import Instrument, SessionSettings
 from soscope.entry.loader import is_loader, program_of
 from soscope.errors import FormatError
 from soscope.model.record import Record, fresh
-from soscope.proc.status import command_words, in_full
+from soscope.proc.status import command_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -274,30 +273,6 @@ def _objects(settings: MemSettings, rss: RssInstrument | None) -> Instrument:
     )
 
 
-class _MemSession(Session):
-    """Reports at once which programs cannot be recorded, as they may run for long."""
-
-    def __init__(
-        self,
-        settings: SessionSettings,
-        instruments: list[Instrument],
-        tell: Callable[[str], None] | None,
-    ) -> None:
-        super().__init__(settings, instruments, tell)
-        self.tell = tell
-        self.told: set[tuple[str, str]] = set()
-
-    def on_process(
-        self, event: str, pid: int, parent: int | None, program: Program, time_ns: int
-    ) -> None:
-        if self.tell is not None and event != "fork" and program.reason is not None:
-            what = program.path, program.reason
-            if what not in self.told:
-                self.told.add(what)
-                self.tell(f"{program.path}: nothing is recorded: {in_full(program.reason)}")
-        super().on_process(event, pid, parent, program, time_ns)
-
-
 def run_mem(settings: MemSettings, tell: Callable[[str], None] | None = None) -> Outcome:
     """Run the command to its end, or stay attached to the process, and record it.
 
@@ -305,7 +280,7 @@ def run_mem(settings: MemSettings, tell: Callable[[str], None] | None = None) ->
     LaunchError, AttachError, AgentError and RecordingError before anything is recorded.
     """
     instruments = instruments_of(settings)
-    session = _MemSession(
+    session = Session(
         SessionSettings(
             settings.command,
             pids=None if settings.pid is None else [settings.pid],
@@ -314,6 +289,7 @@ def run_mem(settings: MemSettings, tell: Callable[[str], None] | None = None) ->
             duration_ns=settings.duration_ns,
             # A lost end of a block would look like a leak, so calls wait if the ring is full.
             when_full="block",
+            tells_untraced=True,
         ),
         instruments,
         tell,
