@@ -15,7 +15,7 @@ message is sent in pieces, each with a first byte that tells whether another pie
 
 from __future__ import annotations
 
-import _socket
+import _socket  # 0.2 ms; socket takes 7
 import fcntl
 import marshal
 import os

@@ -7,7 +7,7 @@ itself wait for another one.
 
 from __future__ import annotations
 
-import _socket
+import _socket  # 0.2 ms; socket takes 7
 import os
 import time
 

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from _ctypes import CFuncPtr
+from _ctypes import CFuncPtr  # ctypes has no public name for it
 from typing import Any
 
 from soscope.errors import HookError, UsageError

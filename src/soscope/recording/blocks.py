@@ -7,7 +7,7 @@ import errno
 import os
 import struct
 import zlib
-from _json import encode_basestring_ascii, make_encoder
+from _json import encode_basestring_ascii, make_encoder  # 0.2 ms; json takes 8
 
 from soscope.model.call import ProcessExit, ProcessStart, Signal
 from soscope.model.record import Record

@@ -12,7 +12,7 @@ from soscope.errors import SoscopeError
 from soscope.instruments.trace.listener import Destination
 from soscope.recording.userfile import above_stderr, open_to_write
 
-try:  # the private module takes 0.4 ms to import, json itself 5
+try:  # 0.2 ms; json takes 8
     from _json import encode_basestring_ascii as _quoted
 except ImportError:  # an interpreter without the compiled module
     from json.encoder import py_encode_basestring_ascii as _quoted

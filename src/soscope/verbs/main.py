@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     import signal as _signal
     from typing import NoReturn
 else:
-    import _signal  # the module signal would import enum
+    import _signal  # signal takes 4 ms, as it imports enum
 
 _COLLECT_AFTER = 100_000
 # Errors for lack of descriptors, memory and processes (fork(2): EAGAIN).

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import _socket
+import _socket  # 0.2 ms; socket takes 7
 import os
 import resource
 import time

@@ -13,7 +13,7 @@ gone, the sampler ends, and the kernel resumes the threads that it has stopped.
 
 from __future__ import annotations
 
-import _socket
+import _socket  # 0.2 ms; socket takes 7
 import json
 import os
 import select

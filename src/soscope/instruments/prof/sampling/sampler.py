@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import _socket
 import os
 import random
 import select
@@ -22,6 +21,10 @@ from soscope.live.ruby.frames import RubyStacks
 from soscope.live.ruby.layout import find_ruby
 from soscope.model.call import OwnFrame
 from soscope.proc.status import ThreadAccount, process_ns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import _socket
 
 # Finds the reader of an interpreter's frames in a process: of Python, else of Ruby.
 
