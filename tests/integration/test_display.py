@@ -52,7 +52,6 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_places_are_those_of_the_calls(places: Path, tmp_path: Path) -> None:
-    pytest.importorskip("elftools")
     file = tmp_path / "run.sosr"
     words = ["-q", "-i", "-e", "getppid", "--record", os.fspath(file), "-o", "-", "--"]
     done = run([*SOSCOPE, *words, os.fspath(places)])

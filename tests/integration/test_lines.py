@@ -54,6 +54,29 @@ HOW = [
     ("clang", "-gdwarf-4"),
     ("clang", "-gdwarf-5"),
     ("clang", "-gdwarf-5", "-ffunction-sections", "-gz"),
+    ("gcc", "-gdwarf-4", "-m32"),
+    ("gcc", "-gdwarf-3", "-gdwarf64"),
+    ("gcc", "-gdwarf-5", "-gdwarf64"),
+    ("clang", "-gdwarf-5", "-gdwarf64"),
+    # the linker alone, for machines with other sizes of addresses and orders of bytes
+    *(
+        ("clang", f"--target={target}", version, *("-ffreestanding", "-nostdlib", "-fuse-ld=lld"))
+        for target in (
+            "powerpc-linux-gnu",
+            "powerpc64-linux-gnu",
+            "mips-linux-gnu",
+            "arm-linux-gnu",
+        )
+        for version in ("-gdwarf-4", "-gdwarf-5", "-gdwarf-2")
+    ),
+    (
+        "clang",
+        "--target=powerpc64-linux-gnu",
+        "-gdwarf-5",
+        "-gdwarf64",
+        "-nostdlib",
+        "-fuse-ld=lld",
+    ),
 ]
 
 
@@ -172,6 +195,5 @@ def test_functions_that_the_linker_dropped_have_no_lines(
 
 
 def test_no_package_is_needed_for_lines() -> None:
-    assert not {
-        each for each in imported("import soscope.binfmt.dwarf.lines") if "elftools" in each
-    }
+    modules = "soscope.binfmt.dwarf.lines, soscope.live.names.dwarfnames"
+    assert not {each for each in imported(f"import {modules}") if "elftools" in each}

@@ -184,7 +184,6 @@ def test_a_debug_file_of_another_build_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_only_dwarf_has(tmp_path: Path) -> None:
-    pytest.importorskip("elftools")
     path = program(tmp_path, "-g")
     run("objcopy", "-N", "hidden", "-N", "counter", "-N", "zeros", path)
     with running(path) as (pid, said), Process(pid) as process:

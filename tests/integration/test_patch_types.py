@@ -16,8 +16,6 @@ from tests.support.processes.run import soscope
 
 pytestmark = pytest.mark.shares
 
-pytest.importorskip("elftools")
-
 MINE = """
 #include <stddef.h>
 #include <sys/types.h>
@@ -152,27 +150,6 @@ def test_run_refuses_what_is_not_known_if_asked(
     done = soscope("patch", "-q", *words, "--", "true")
     assert "types" not in done.stderr
     assert "takes" not in done.stderr
-
-
-def test_without_pyelftools(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "elftools").mkdir()
-    (tmp_path / "elftools" / "__init__.py").write_text("raise ImportError\n")
-    env = {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
-    words = [
-        "--replace",
-        f"malloc={folder / 'mine.so'}:two",
-        "--",
-        "touch",
-        str(folder / "started"),
-    ]
-    done = soscope("patch", "--check-types", *words, env=env)
-    assert done.returncode == 125
-    assert "--check-types: pyelftools is not installed" in done.stderr
-    assert "pip install 'soscope[lines]'" in done.stderr
-    assert not (folder / "started").exists()
-    # and nobody misses it who does not ask
-    words = ["--replace", f"strlen={folder / 'mine.so'}:two", "--", "true"]
-    assert "pyelftools" not in soscope("patch", "-q", *words, env=env).stderr
 
 
 @pytest.mark.parametrize("symbol", ["setjmp", "vfork", "getcontext"])

@@ -16,8 +16,6 @@ from tests.support.machines.tools import need
 from tests.support.targets.build import made_in
 from tests.support.targets.described import described
 
-pytest.importorskip("elftools")
-
 HEAD = """
 #include <stdarg.h>
 #include <stdbool.h>

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DWARF: entries, lines, names and types, read by soscope itself or by pyelftools."""
+"""DWARF: entries, lines, names and types."""

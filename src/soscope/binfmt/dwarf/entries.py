@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read single entries of DWARF 2 to 5 from .debug_info, without the rest of their unit.
 
-`names.py` reads whole units by pyelftools, which takes seconds. This module finds a function by
-the bytes of the offset of its name. Then it reads only the entry around these bytes and the
-entries of the function's types, which is fast enough for the start of a program. It reads only
-little-endian, 32-bit DWARF.
+To read whole units takes seconds. This module finds a function by the bytes of the offset of its
+name. Then it reads only the entry around these bytes and the entries of the function's types, which
+is fast enough for the start of a program. It reads both byte orders, addresses of 4 and 8 bytes,
+and 32-bit and 64-bit DWARF. Only little-endian files are searched for names.
 """
 
 from __future__ import annotations
@@ -19,14 +19,18 @@ from soscope.model.record import Record, fresh
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Literal
+
+    ByteOrder = Literal["little", "big"]
 
 
 # How DWARF stores the values of attributes (DWARF 5, 7.5.6).
 
 STRING, STRP, LINE_STRP, STRX, UDATA, SDATA, BLOCK = range(7)  # ways to read a form
-REFERENCE, ABSOLUTE, IMPLICIT, PRESENT, INDIRECT, FIXED = range(7, 13)
+REFERENCE, ABSOLUTE, IMPLICIT, PRESENT, INDIRECT, FIXED, ALT_STRP = range(7, 14)
+_ADDR, _OFFSET = -1, -2  # sizes that the unit decides
 FORMS = {
-    0x01: (FIXED, 8),  # addr
+    0x01: (FIXED, _ADDR),  # addr
     0x03: (BLOCK, 2),
     0x04: (BLOCK, 4),
     0x05: (FIXED, 2),
@@ -38,24 +42,24 @@ FORMS = {
     0x0B: (FIXED, 1),
     0x0C: (FIXED, 1),
     0x0D: (SDATA, 0),
-    0x0E: (STRP, 4),
+    0x0E: (STRP, _OFFSET),
     0x0F: (UDATA, 0),
-    0x10: (ABSOLUTE, 4),
+    0x10: (ABSOLUTE, _OFFSET),
     0x11: (REFERENCE, 1),
     0x12: (REFERENCE, 2),
     0x13: (REFERENCE, 4),
     0x14: (REFERENCE, 8),
     0x15: (REFERENCE, 0),
     0x16: (INDIRECT, 0),
-    0x17: (FIXED, 4),  # sec_offset
+    0x17: (FIXED, _OFFSET),  # sec_offset
     0x18: (BLOCK, 0),  # exprloc
     0x19: (PRESENT, 0),
     0x1A: (STRX, 0),
     0x1B: (UDATA, 0),  # addrx
     0x1C: (FIXED, 4),  # ref_sup4, in a supplementary file
-    0x1D: (FIXED, 4),
+    0x1D: (ALT_STRP, _OFFSET),  # strp_sup
     0x1E: (FIXED, 16),
-    0x1F: (LINE_STRP, 4),
+    0x1F: (LINE_STRP, _OFFSET),
     0x20: (FIXED, 8),  # ref_sig8
     0x21: (IMPLICIT, 0),
     0x22: (UDATA, 0),
@@ -69,9 +73,13 @@ FORMS = {
     0x2A: (FIXED, 2),
     0x2B: (FIXED, 3),
     0x2C: (FIXED, 4),
-    0x1F20: (FIXED, 4),  # GNU_ref_alt
-    0x1F21: (FIXED, 4),  # GNU_strp_alt
+    0x1F01: (UDATA, 0),  # GNU_addr_index
+    0x1F02: (UDATA, 0),  # GNU_str_index, of a .dwo file
+    0x1F20: (FIXED, _OFFSET),  # GNU_ref_alt
+    0x1F21: (ALT_STRP, _OFFSET),  # GNU_strp_alt
 }
+FORM_ADDR = 0x01
+_SIGNATURE, _ALTERNATES = 0x20, (0x1C, 0x24, 0x1F20)  # forms that lead out of the unit
 SIGNED_FORMS = {0x05: 2, 0x06: 4, 0x07: 8, 0x0B: 1}
 
 
@@ -95,17 +103,23 @@ TAG_BASE = 0x24
 TAG_CONST = 0x26
 TAG_ENUMERATOR = 0x28
 TAG_SUBPROGRAM = 0x2E
+TAG_VARIABLE = 0x34
 TAG_VOLATILE = 0x35
 TAG_RESTRICT = 0x37
 TAG_NAMESPACE = 0x39
 TAG_UNSPECIFIED_TYPE = 0x3B
+TAG_PARTIAL_UNIT = 0x3C
 TAG_RVALUE_REFERENCE = 0x42
 TAG_ATOMIC = 0x47
 AT_NAME = 0x03
 AT_BYTE_SIZE = 0x0B
+AT_LOCATION = 0x02
+AT_BIT_OFFSET = 0x0C
 AT_STMT_LIST = 0x10
 AT_LOW_PC = 0x11
+AT_HIGH_PC = 0x12
 AT_LANGUAGE = 0x13
+AT_COMP_DIR = 0x1B
 AT_CONST_VALUE = 0x1C
 AT_PRODUCER = 0x25
 AT_INLINE = 0x20
@@ -126,21 +140,27 @@ AT_SPECIFICATION = 0x47
 AT_VIRTUALITY = 0x4C
 AT_TYPE = 0x49
 AT_RANGES = 0x55
+AT_SIGNATURE = 0x69
 AT_DATA_BIT_OFFSET = 0x6B
 AT_BIT_SIZE = 0x0D
 AT_LINKAGE_NAME = 0x6E
+AT_ADDR_BASE = 0x73
+AT_RNGLISTS_BASE = 0x74
+AT_DWO_NAME = 0x76
 AT_MIPS_LINKAGE_NAME = 0x2007
 AT_GNU_VECTOR = 0x2107
+AT_GNU_DWO_NAME = 0x2130
 _AT_SIBLING = 0x01
 _AT_STR_OFFSETS_BASE = 0x72
 _NAMES = (AT_NAME, AT_LINKAGE_NAME, AT_MIPS_LINKAGE_NAME)
 
+_TYPE_UNITS, _SPLIT_UNITS = (2, 6), (4, 5)  # DW_UT_*
+_FIXED = (FIXED, ABSOLUTE, STRP, LINE_STRP, ALT_STRP)
 _MAX_UNITS = 1 << 20
 _MAX_ATTRIBUTES = 256
 _BEFORE = 48  # bytes of an entry before its name, at most
 _MOST_WALKED = 1 << 17  # entries that a search for indexed names walks over, at most
 _UNIT = 16  # the cost of a look at a unit, counted as entries
-_FIRST = 24  # bytes; no header of a unit is longer
 _MOST_STEPS = 1 << 16  # entries of one unit that are walked over, at most
 _U16 = Struct("<H")
 _U32 = Struct("<I")
@@ -155,16 +175,25 @@ class EntryError(Exception):
 
 
 class Unit(Record):
-    """One unit of .debug_info: its start and end, its version, its abbreviations."""
+    """One unit: its start and end, its first entry, its version, its abbreviations.
 
+    `width` is the size of an address, `offset_size` of an offset, both in bytes. `forms` are FORMS
+    with these sizes. `entries` has the section that the unit is in.
+    """
+
+    entries: Entries
     at: int
     end: int
     first: int
     version: int
+    width: int
+    offset_size: int
+    forms: dict[int, tuple[int, int]]
     abbreviations: dict[int, _Abbreviation] = fresh(dict)
     skips: dict[int, tuple[bool, int, int]] = fresh(dict)
     path: list[int] = fresh(list)  # offsets of the entries walked over last
-    str_offsets: int | None = None
+    str_offsets: int = 8
+    top: DwarfEntry | None = None
 
 
 class DwarfEntry:
@@ -211,7 +240,10 @@ class DwarfEntry:
 
 
 class Entries:
-    """All entries of one file, given the contents of its sections; missing sections are empty."""
+    """All entries of one file, given the contents of its sections; missing sections are empty.
+
+    `order` is the byte order. `alternate` has the entries of the file that .gnu_debugaltlink names.
+    """
 
     def __init__(
         self,
@@ -221,28 +253,56 @@ class Entries:
         line_strings: bytes = b"",
         string_offsets: bytes = b"",
         lines: bytes = b"",
+        *,
+        order: ByteOrder = "little",
+        alternate: Entries | None = None,
+        types: bytes = b"",
+        of: Entries | None = None,
     ) -> None:
+        """If `info` is a .debug_types, `of` has the entries of the .debug_info beside it."""
         self.info = info
         self.strings = strings
-        self._lines = lines
+        self.order: ByteOrder = order
+        self.alternate = alternate
+        self.lines = lines
+        self.line_strings = line_strings
+        self._of = of
         self._files: dict[int, list[str]] = {}
         self._abbreviations = abbreviations
-        self._line_strings = line_strings
         self._string_offsets = string_offsets
         self._tables: dict[int, dict[int, _Abbreviation]] = {}
         self._units: dict[int, Unit] = {}
+        self._signatures: dict[int, tuple[Entries, int]] | None = None
+        self._types = (
+            Entries(types, abbreviations, strings, line_strings, order=order, of=self)
+            if types
+            else None
+        )
         self.starts = self._headers()  # offsets of its units
         self.is_cut = False
+
+    @property
+    def has_indexed_strings(self) -> bool:
+        """Return whether units may give names by an index into .debug_str_offsets."""
+        return bool(self._string_offsets)
+
+    @property
+    def is_damaged(self) -> bool:
+        """Return whether there is something that is no unit behind the last unit."""
+        return any(self.info[self._end :])
+
+    def _number(self, at: int, size: int) -> int:
+        return int.from_bytes(self.info[at : at + size], self.order)
 
     def _headers(self) -> list[int]:
         starts: list[int] = []
         at, info = 0, self.info
         while at + 11 <= len(info) and len(starts) < _MAX_UNITS:
-            length = _U32.unpack_from(info, at)[0]
-            if not 7 <= length < 0xFFFF_FFF0 or at + 4 + length > len(info):
+            _, behind, end = initial_length(info, at, self.order)
+            if not end - behind >= 7 or end > len(info):
                 break
             starts.append(at)
-            at += 4 + length
+            at = end
         self._end = at
         return starts
 
@@ -251,35 +311,65 @@ class Entries:
         index = bisect_right(self.starts, at) - 1
         if index < 0 or at >= self._end:
             raise EntryError("outside of all units")
-        start = self.starts[index]
-        unit = self._units.get(start)
-        if unit is None:
-            unit = self._units[start] = self._read_unit(start)
+        unit = self.unit_from(self.starts[index])
         if at < unit.first or at >= unit.end:
             raise EntryError("outside of a unit's entries")
         return unit
 
+    def unit_from(self, start: int) -> Unit:
+        """Return the unit that begins at an offset, one of `starts`. Raises EntryError."""
+        unit = self._units.get(start)
+        if unit is None:
+            unit = self._units[start] = self._read_unit(start)
+        return unit
+
     def _read_unit(self, at: int) -> Unit:
-        info = self.info
-        length, version = _U32.unpack_from(info, at)[0], _U16.unpack_from(info, at + 4)[0]
-        end = at + 4 + length
+        offset_size, first, end = initial_length(self.info, at, self.order)
+        version = self._number(first, 2)
+        first += 2
+        kind = 0
         if version == 5:
-            kind, size = info[at + 6], info[at + 7]
-            table = _U32.unpack_from(info, at + 8)[0]
-            first = at + 12 + {1: 0, 3: 0, 2: 12, 4: 8}.get(kind, end)
-        elif 2 <= version <= 4:
-            table, size = _U32.unpack_from(info, at + 6)[0], info[at + 10]
-            first = at + 11
-        else:
+            kind, width = self.info[first : first + 2]
+            first += 2
+        table, first = self._number(first, offset_size), first + offset_size
+        if 2 <= version <= 4:
+            width, first = self.info[first], first + 1
+        elif version != 5:
             raise EntryError(f"DWARF of version {version}")
-        if size != 8 or first >= end:
+        if kind in _TYPE_UNITS or self._of is not None:
+            first += 8 + offset_size
+        elif kind in _SPLIT_UNITS:
+            first += 8
+        if width not in (4, 8) or first >= end or kind > max(_TYPE_UNITS):
             raise EntryError("a unit of another kind")
-        unit = Unit(at, end, first, version)
+        forms = _forms_of(width, offset_size, version)
+        unit = Unit(self, at, end, first, version, width, offset_size, forms)
         unit.abbreviations = self._table(table)
         if version == 5:
+            unit.str_offsets = 8 if offset_size == 4 else 16  # also while the base is read
             base = self._read(unit, first)[0].number(_AT_STR_OFFSETS_BASE)
-            unit.str_offsets = 8 if base is None else base
+            unit.str_offsets = unit.str_offsets if base is None else base
         return unit
+
+    def _type_at(self, signature: int) -> DwarfEntry:
+        """Return the type that a type unit describes (DWARF 5, 3.1.4). Raises EntryError."""
+        if self._signatures is None:
+            self._signatures = {}
+            for entries in [self] if self._types is None else [self, self._types]:
+                for start in entries.starts:
+                    size, behind, _ = initial_length(entries.info, start, self.order)
+                    is_newer = entries._number(behind, 2) == 5
+                    if is_newer and entries.info[behind + 2] not in _TYPE_UNITS:
+                        continue
+                    if is_newer or entries is self._types:
+                        at = behind + (4 if is_newer else 3) + size
+                        number = entries._number(at, 8)
+                        place = start + entries._number(at + 8, size)
+                        self._signatures[number] = entries, place
+        if signature not in self._signatures:
+            raise EntryError("a type of another file")
+        entries, place = self._signatures[signature]
+        return entries.at(place)
 
     def _table(self, at: int) -> dict[int, _Abbreviation]:
         known = self._tables.get(at)
@@ -339,26 +429,22 @@ class Entries:
         return entry, is_watched
 
     def _value(self, unit: Unit, form: int, constant: int, at: int) -> tuple[int | bytes, int]:
-        info = self.info
-        how, size = FORMS[form]
-        if how == FIXED:
-            if form == 0x10 and unit.version == 2:
-                size = 8
-            return int.from_bytes(info[at : at + size], "little"), at + size
+        info, order = self.info, self.order
+        how, size = unit.forms[form]
+        if how in (FIXED, ABSOLUTE):
+            return int.from_bytes(info[at : at + size], order), at + size
         if how == STRP:
-            return _text(self.strings, _U32.unpack(info[at : at + 4])[0]), at + 4
+            offset = int.from_bytes(info[at : at + size], order)
+            return _text(self.strings, offset), at + size
         if how == PRESENT:
             return 1, at
         if how == IMPLICIT:
             return constant, at
         if how == REFERENCE:
             if size:
-                return unit.at + int.from_bytes(info[at : at + size], "little"), at + size
+                return unit.at + int.from_bytes(info[at : at + size], order), at + size
             number, at = uleb(info, at)
             return unit.at + number, at
-        if how == ABSOLUTE:
-            size = 8 if unit.version == 2 else 4
-            return int.from_bytes(info[at : at + size], "little"), at + size
         if how == UDATA:
             return uleb(info, at)
         if how == SDATA:
@@ -367,22 +453,28 @@ class Entries:
             end = info.index(0, at)
             return info[at:end], end + 1
         if how == LINE_STRP:
-            return _text(self._line_strings, _U32.unpack(info[at : at + 4])[0]), at + 4
+            offset = int.from_bytes(info[at : at + size], order)
+            return _text(self.line_strings, offset), at + size
+        if how == ALT_STRP:
+            offset = int.from_bytes(info[at : at + size], order)
+            other = self.alternate
+            return offset if other is None else _text(other.strings, offset), at + size
         if how == BLOCK:
             if size:
-                length = int.from_bytes(info[at : at + size], "little")
+                length = int.from_bytes(info[at : at + size], order)
                 at += size
             else:
                 length, at = uleb(info, at)
             return info[at : at + length], at + length
         if how == STRX:
             if size:
-                index = int.from_bytes(info[at : at + size], "little")
+                index = int.from_bytes(info[at : at + size], order)
                 at += size
             else:
                 index, at = uleb(info, at)
-            place = (8 if unit.str_offsets is None else unit.str_offsets) + 4 * index
-            offset = int.from_bytes(self._string_offsets[place : place + 4], "little")
+            size = unit.offset_size
+            place = unit.str_offsets + size * index
+            offset = int.from_bytes(self._string_offsets[place : place + size], order)
             return _text(self.strings, offset), at
         form, at = uleb(info, at)  # DW_FORM_indirect
         if form == 0x16:
@@ -395,14 +487,13 @@ class Entries:
 
     def top_at(self, start: int) -> DwarfEntry:
         """Return the top entry of the unit at an offset. Raises EntryError."""
-        unit = self._units.get(start)
-        if unit is None:
-            unit = self._units[start] = self._read_unit(start)
-        return self.top(unit)
+        return self.top(self.unit_from(start))
 
     def top(self, unit: Unit) -> DwarfEntry:
         """Return the top entry of a unit. Raises EntryError."""
-        return self._read(unit, unit.first)[0]
+        if unit.top is None:
+            unit.top = unit.entries._read(unit, unit.first)[0]
+        return unit.top
 
     def led(self, entry: DwarfEntry, attribute: int = AT_TYPE) -> DwarfEntry | None:
         """Return the entry that an attribute refers to, None if there is no such attribute.
@@ -412,42 +503,72 @@ class Entries:
         value = entry.values.get(attribute)
         if value is None:
             return None
-        if not isinstance(value, int) or entry.forms[attribute] in (0x20, 0x1C, 0x24, 0x1F20):
-            raise EntryError("an entry of another file or unit")
-        return self.at(value)
+        form, entries = entry.forms[attribute], entry.unit.entries
+        main = entries._of or entries
+        if form == 0x10:  # an offset of .debug_info
+            entries = main
+        elif form in _ALTERNATES and entries.alternate is not None:
+            entries = entries.alternate
+        elif form in _ALTERNATES:
+            raise EntryError("an entry of another file")
+        if not isinstance(value, int):
+            raise EntryError("a reference that is no number")
+        if form == _SIGNATURE:
+            return main._type_at(value)
+        return entries.at(value)
 
     def place(self, entry: DwarfEntry) -> tuple[str, int] | None:
         """Return (file, line) of the declaration of an entry, if known."""
         line, number = entry.number(AT_DECL_LINE), entry.number(AT_DECL_FILE)
         program = self.top(entry.unit).number(AT_STMT_LIST)
-        if line is None or number is None or program is None or not self._lines:
+        if line is None or number is None or program is None or not self.lines:
             return None
         if program not in self._files:
-            self._files[program] = file_names(
-                self._lines, program, self.strings, self._line_strings
-            )
+            self._files[program] = [name for name, _ in LineHead(self, program).files]
         files = self._files[program]
         return (files[number], line) if 0 <= number < len(files) and files[number] else None
 
     def children(self, entry: DwarfEntry) -> list[DwarfEntry]:
         """Return the entries directly below an entry. Raises EntryError."""
-        if not entry.has_children:
-            return []
-        children: list[DwarfEntry] = []
-        at, depth = entry.behind, 1
-        while True:
-            if at >= entry.unit.end:
+        return list(self.each_child(entry))
+
+    def each_child(self, entry: DwarfEntry) -> Iterator[DwarfEntry]:
+        """Yield the entries directly below an entry, each when it is asked for. Raises EntryError.
+
+        What is below them is not read.
+        """
+        unit, at = entry.unit, entry.behind
+        entries = unit.entries
+        while entry.has_children:
+            if at >= unit.end:
+                raise EntryError("entries are cut")
+            if not entries.info[at]:
+                return
+            child = entries._read(unit, at)[0]
+            yield child
+            at = entries._behind(child)
+
+    def _behind(self, entry: DwarfEntry) -> int:
+        """Return the offset behind an entry and all entries below it. Raises EntryError."""
+        unit, at, depth = entry.unit, entry.behind, int(entry.has_children)
+        beside = entry.number(_AT_SIBLING)
+        if depth and beside is not None and at < beside <= unit.end:
+            return beside
+        while depth:
+            if at >= unit.end:
                 raise EntryError("entries are cut")
             if not self.info[at]:
                 at, depth = at + 1, depth - 1
-                if not depth:
-                    return children
                 continue
-            child = self._read(entry.unit, at)[0]
-            if depth == 1:
-                children.append(child)
-            at = child.behind
-            depth += child.has_children
+            try:
+                has_children, beside, behind = self._skip(unit, at)
+            except IndexError as error:
+                raise EntryError(str(error)) from None
+            if has_children and behind < beside <= unit.end:
+                at = beside
+            else:
+                at, depth = behind, depth + has_children
+        return at
 
     # ---- look-up by name
 
@@ -484,9 +605,9 @@ class Entries:
         left = _MOST_WALKED
         for start in self.starts if tables else ():
             try:
-                unit = self.unit_at(start + _FIRST)
+                unit = self.unit_from(start)
                 left -= _UNIT
-                if unit.at != start or unit.version != 5 or unit.str_offsets not in tables:
+                if unit.version != 5 or unit.str_offsets not in tables:
                     continue
                 at = unit.first
                 while at < unit.end and left > 0:
@@ -548,12 +669,12 @@ class Entries:
         code, behind = uleb(self.info, at)
         skips = unit.skips.get(code)
         if skips is None:
-            skips = unit.skips[code] = _skips(unit.abbreviations.get(code), unit.version)
+            skips = unit.skips[code] = _skips(unit.abbreviations.get(code), unit.forms)
         has_children, size, place = skips
         if size >= 0:
             beside = 0
             if place >= 0:
-                beside = unit.at + _U32.unpack_from(self.info, behind + place)[0]
+                beside = unit.at + self._number(behind + place, 4)
             behind += size
         else:
             entry = self._read(unit, at)[0]
@@ -567,31 +688,56 @@ def _indexed_name(entry: DwarfEntry, names: set[bytes]) -> bytes | None:
     """Return the name among `names` that an entry gives by an index, None if there is none."""
     for attribute in _NAMES:
         value = entry.values.get(attribute)
-        is_indexed = FORMS.get(entry.forms.get(attribute, 0), (STRING, 0))[0] == STRX
+        is_indexed = entry.unit.forms.get(entry.forms.get(attribute, 0), (STRING, 0))[0] == STRX
         if is_indexed and isinstance(value, bytes) and value in names:
             return value
     return None
 
 
-def _skips(of: _Abbreviation | None, version: int) -> tuple[bool, int, int]:
+def _skips(of: _Abbreviation | None, forms: dict[int, tuple[int, int]]) -> tuple[bool, int, int]:
     """Return what `Entries._skip` needs of an abbreviation; the size is -1 if it varies."""
     if of is None:
         raise EntryError("no such abbreviation")
     _, has_children, attributes = of
     size, place = 0, -1
     for name, form, _ in attributes:
-        how, width = FORMS.get(form, (BLOCK, 0))
+        how, width = forms.get(form, (BLOCK, 0))
         if name == _AT_SIBLING and form == 0x13:
             place = size
         if how in (PRESENT, IMPLICIT):
             continue
-        fixed = how in (FIXED, STRP, LINE_STRP) or (how in (REFERENCE, STRX) and width)
-        if how == ABSOLUTE and version > 2:
-            fixed = True
-        if not fixed:
+        if how not in _FIXED and not (how in (REFERENCE, STRX) and width):
             return has_children, -1, -1
         size += width
     return has_children, size, place
+
+
+_known_forms: dict[tuple[int, int, int], dict[int, tuple[int, int]]] = {}
+
+
+def _forms_of(width: int, offset_size: int, version: int) -> dict[int, tuple[int, int]]:
+    """Return FORMS for units of a kind. DWARF 2 has references of the size of an address."""
+    kind = width, offset_size, version
+    if kind not in _known_forms:
+        sizes = {_ADDR: width, _OFFSET: offset_size}
+        forms = {form: (how, sizes.get(size, size)) for form, (how, size) in FORMS.items()}
+        if version == 2:
+            forms[0x10] = ABSOLUTE, width
+        _known_forms[kind] = forms
+    return _known_forms[kind]
+
+
+def initial_length(data: bytes, at: int, order: ByteOrder) -> tuple[int, int, int]:
+    """Return (size of offsets, offset behind the length, end) of a unit (DWARF 5, 7.4).
+
+    A length that is reserved or cut ends behind `data`.
+    """
+    length, size, at = int.from_bytes(data[at : at + 4], order), 4, at + 4
+    if length == 0xFFFF_FFFF:
+        length, size, at = int.from_bytes(data[at : at + 8], order), 8, at + 8
+    elif length >= 0xFFFF_FFF0:
+        length = len(data) + 1
+    return size, at, at + length
 
 
 def _text(strings: bytes, at: int) -> bytes:
@@ -605,9 +751,6 @@ def _text(strings: bytes, at: int) -> bytes:
 
 _PATH, _FOLDER = 1, 2  # DW_LNCT_path, DW_LNCT_directory_index
 _MOST = 1 << 16  # files of a unit, at most
-_STRING, _STRP, _LINE_STRP = 0x08, 0x0E, 0x1F
-_UDATA, _DATA16, _BLOCK = 0x0F, 0x1E, 0x09
-_SIZES = {0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8}
 
 
 class LineHead:
@@ -630,16 +773,22 @@ class LineHead:
         "version",
     )
 
-    def __init__(self, lines: bytes, at: int, strings: bytes, line_strings: bytes) -> None:
-        """Read the header at `at` in .debug_line. Raises EntryError, IndexError, ValueError."""
-        length = int.from_bytes(lines[at : at + 4], "little")
-        self.version = int.from_bytes(lines[at + 4 : at + 6], "little")
-        self.end = at + 4 + length
-        if not 2 <= self.version <= 5 or length >= 0xFFFF_FFF0 or self.end > len(lines):
+    def __init__(self, entries: Entries, at: int) -> None:
+        """Read the header at `at` in .debug_line. Raises EntryError."""
+        try:
+            self._read(entries, at)
+        except (IndexError, KeyError, ValueError) as error:
+            raise EntryError(str(error)) from None
+
+    def _read(self, entries: Entries, at: int) -> None:
+        lines, order = entries.lines, entries.order
+        size, at, self.end = initial_length(lines, at, order)
+        self.version = int.from_bytes(lines[at : at + 2], order)
+        if not 2 <= self.version <= 5 or self.end > len(lines):
             raise EntryError(f"a line number program of version {self.version}")
-        at += 8 if self.version == 5 else 6  # skip the sizes of addresses and segments
-        self.first = at + 4 + int.from_bytes(lines[at : at + 4], "little")
-        at += 4
+        at += 4 if self.version == 5 else 2  # skip the sizes of addresses and segments
+        self.first = at + size + int.from_bytes(lines[at : at + size], order)
+        at += size
         self.step = lines[at]
         if self.version >= 4:
             if lines[at + 1] > 1:
@@ -655,9 +804,10 @@ class LineHead:
         self.folders: list[str] = []
         self.files: list[tuple[str, int]] = []  # names with the numbers of their folders
         if self.version == 5:
-            folders, at = _table(lines, at, strings, line_strings)
+            forms = _forms_of(8, size, 5)
+            folders, at = _file_table(entries, at, forms)
             self.folders = [name for name, _ in folders]
-            self.files, _ = _table(lines, at, strings, line_strings)
+            self.files, _ = _file_table(entries, at, forms)
         else:
             self._read_older(lines, at)
 
@@ -690,26 +840,11 @@ class LineHead:
         return paths
 
 
-def line_head(lines: bytes, at: int, strings: bytes, line_strings: bytes) -> LineHead:
-    """Return the header of the line program at an offset of .debug_line. Raises EntryError."""
-    try:
-        return LineHead(lines, at, strings, line_strings)
-    except (IndexError, ValueError) as error:
-        raise EntryError(str(error)) from None
-
-
-def file_names(lines: bytes, at: int, strings: bytes, line_strings: bytes) -> list[str]:
-    """Return the file names of a line program, in the order of their numbers, without folders.
-
-    `at` is its offset in .debug_line. Raises EntryError.
-    """
-    return [name for name, _ in line_head(lines, at, strings, line_strings).files]
-
-
-def _table(
-    lines: bytes, at: int, strings: bytes, line_strings: bytes
+def _file_table(
+    entries: Entries, at: int, forms: dict[int, tuple[int, int]]
 ) -> tuple[list[tuple[str, int]], int]:
     """Return names, each with the number of a folder, and the offset behind the table."""
+    lines = entries.lines
     formats = []
     count, at = lines[at], at + 1
     for _ in range(count):
@@ -721,37 +856,32 @@ def _table(
     for _ in range(min(count, _MOST)):
         name, folder = b"", 0
         for kind, form in formats:
-            value, number, at = _value(lines, at, form, strings, line_strings)
-            if kind == _PATH:
+            value, at = _file_value(entries, at, *forms[form])
+            if kind == _PATH and isinstance(value, bytes):
                 name = value
-            elif kind == _FOLDER:
-                folder = number
+            elif kind == _FOLDER and isinstance(value, int):
+                folder = value
         names.append((name.decode("utf-8", "surrogateescape"), folder))
     return names, at
 
 
-def _value(
-    lines: bytes, at: int, form: int, strings: bytes, line_strings: bytes
-) -> tuple[bytes, int, int]:
-    """Return a value as text and as number, and the offset behind it."""
-    if form == _STRING:
+def _file_value(entries: Entries, at: int, how: int, size: int) -> tuple[int | bytes, int]:
+    """Return a value of a table of files, and the offset behind it."""
+    lines = entries.lines
+    if how == STRING:
         end = lines.index(0, at)
-        return lines[at:end], 0, end + 1
-    if form in (_STRP, _LINE_STRP):
-        table = strings if form == _STRP else line_strings
-        start = int.from_bytes(lines[at : at + 4], "little")
-        return table[start : table.index(0, start)], 0, at + 4
-    if form == _UDATA:
-        return b"", *uleb(lines, at)
-    if form == _DATA16:
-        return b"", 0, at + 16
-    if form == _BLOCK:
-        size, at = uleb(lines, at)
-        return b"", 0, at + size
-    if form in _SIZES:
-        size = _SIZES[form]
-        return b"", int.from_bytes(lines[at : at + size], "little"), at + size
-    raise EntryError(f"a form 0x{form:x} in a line number program")
+        return lines[at:end], end + 1
+    if how == UDATA:
+        return uleb(lines, at)
+    if how == BLOCK and not size:
+        length, at = uleb(lines, at)
+        return lines[at : at + length], at + length
+    if how not in (STRP, LINE_STRP, FIXED):
+        raise EntryError("a form in a line number program that is not known")
+    number = int.from_bytes(lines[at : at + size], entries.order)
+    if how == FIXED:
+        return number, at + size
+    return _text(entries.strings if how == STRP else entries.line_strings, number), at + size
 
 
 # Find units of DWARF 5 that give names by an index into .debug_str_offsets, as clang's do.

@@ -1,33 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions and variables that only DWARF describes, and the types of functions.
 
-pyelftools reads the DWARF. It is careful, but slow. So a unit is given to pyelftools only if it
-contains the bytes of the name, and a search ends when its time is over.
+To read all units takes seconds. So a unit is only read if it contains the bytes of the name, and a
+search ends when its time is over.
 """
 
 from __future__ import annotations
 
 import time
 
+from soscope.binfmt.dwarf import entries as d
+from soscope.binfmt.dwarf.entries import DwarfEntry, Entries, EntryError
+from soscope.binfmt.dwarf.lines import OF_ENTRIES, OF_RANGES, UnitRanges, entries_of
 from soscope.binfmt.dwarf.types import C_LANGUAGES, CXX_LANGUAGES, TypeReader, language_of
+from soscope.binfmt.elf.sections import Sections
+from soscope.errors import FormatError
 from soscope.model.call import UNKNOWN, PassedType, Signature
 from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import ModuleType
-    from typing import IO, Any
+    from typing import TypeVar
+
+    from soscope.binfmt.elf.image import ElfImage
+    from soscope.binfmt.elf.reader import Encoding
+
+    Result = TypeVar("Result")
 
 
 _ARTIFICIAL = b"<artificial>"  # gcc's name for units that it makes at link time
 _MAX_BYTES = 1 << 29  # bytes of all sections, uncompressed
 _MAX_STEPS = 8  # links from a definition to the entry that has its name
-_NESTS = frozenset(
-    ("DW_TAG_namespace", "DW_TAG_structure_type", "DW_TAG_class_type", "DW_TAG_union_type")
-)
-_OP_ADDR = 0x03
-_OP_ADDRX = 0xA1
+_NESTS = (d.TAG_NAMESPACE, d.TAG_STRUCT, d.TAG_CLASS, d.TAG_UNION)
+_LINKS = (d.AT_ABSTRACT_ORIGIN, d.AT_SPECIFICATION)
 
 
 class DwarfError(Exception):
@@ -44,30 +51,19 @@ class DwarfName(Record):
 
 
 class Dwarf:
-    """The DWARF of an open file; `alternate` is the open file of its .gnu_debugaltlink.
+    """The DWARF of an image; `alternate` is the image that its .gnu_debugaltlink names.
 
-    Raises ImportError if pyelftools is not installed, DwarfError if a file is damaged. The files
-    are read only as far as needed, and must stay open.
+    The files are read when a caller first asks for something, and must stay open.
     """
 
-    __slots__ = ("_alternate", "_aranges", "_file", "_info", "_known", "_strings")
+    __slots__ = ("_alternate", "_entries", "_image", "_known", "_nested", "_ranges")
 
-    def __init__(self, file: IO[bytes], alternate: IO[bytes] | None) -> None:
-        from elftools.elf.elffile import ELFFile
-
-        try:
-            self._file = ELFFile(file)
-            self._alternate = None if alternate is None else ELFFile(alternate)
-            self._strings = [
-                _section(elf, ".debug_str")
-                for elf in (self._file, self._alternate)
-                if elf is not None
-            ]
-        except Exception as error:
-            raise _broken(error) from error
-        self._info: Any = None
-        self._aranges: Any = False
+    def __init__(self, image: ElfImage, alternate: ElfImage | None) -> None:
+        self._image = image
+        self._alternate = alternate
+        self._entries: Entries | None = None
         self._known: dict[int, list[tuple[int, int, DwarfName]]] = {}
+        self._nested: dict[tuple[Entries, int], set[int]] = {}
 
     def find(self, name: str, until: float) -> list[DwarfName]:
         """Return the definitions whose name or linkage name is `name`.
@@ -77,17 +73,7 @@ class Dwarf:
         Members of namespaces and classes are found only by their linkage names. Raises
         DwarfError.
         """
-        raw = name.encode("utf-8", "surrogateescape")
-        wanted = raw + b"\0"
-        # a name of at most 3 characters may stand in .debug_info, as it is shorter than an offset
-        if len(raw) > 3 and not any(wanted in strings for strings in self._strings):
-            return []
-        try:
-            return self._find(raw, until)
-        except DwarfError:
-            raise
-        except Exception as error:
-            raise _broken(error) from error
+        return _checked(lambda: self._find(name.encode("utf-8", "surrogateescape"), until))
 
     def signature(
         self, vaddr: int | None, name: str, until: float, passing: ModuleType
@@ -97,48 +83,39 @@ class Dwarf:
         If `vaddr` is None, only the name counts. `passing` is the machine's module in binfmt/isa.
         Raises DwarfError, with the reason, if the DWARF does not describe its types.
         """
-        try:
-            return signature_at(self, vaddr, name, until, passing)
-        except DwarfError:
-            raise
-        except Exception as error:
-            raise _broken(error) from error
+        return _checked(lambda: self._signature(vaddr, name, until, passing))
 
     def at(self, vaddr: int, until: float) -> DwarfName | None:
         """Return the function that contains link-time address `vaddr`, None if there is none.
 
         Raises DwarfError.
         """
-        try:
-            return self._at(vaddr, until)
-        except DwarfError:
-            raise
-        except Exception as error:
-            raise _broken(error) from error
+        return _checked(lambda: self._at(vaddr, until))
 
     # ---- pieces ----
 
-    def _load(self) -> Any:
-        if self._info is None:
-            check_size(self._file)
-            self._info = self._file.get_dwarf_info(follow_links=False)
+    def _load(self) -> Entries:
+        if self._entries is None:
+            alternate = None
             if self._alternate is not None:
-                self._info.supplementary_dwarfinfo = self._alternate.get_dwarf_info(
-                    follow_links=False
-                )
-        return self._info
+                alternate = entries_of(*_contents(self._alternate))
+            contents, coding = _contents(self._image)
+            self._entries = entries_of(contents, coding, alternate)
+            self._ranges = UnitRanges(self._entries, contents, Sections.read(self._image).is_code)
+        if self._entries.is_damaged:
+            raise EntryError("a unit has a wrong length")
+        return self._entries
 
     def _find(self, raw: bytes, until: float) -> list[DwarfName]:
-        info = self._load()
         by_start: dict[int, DwarfName] = {}
-        for unit in self._units_with(raw, until):
-            for entry in _walk(unit.get_top_DIE(), until):
-                if entry.tag not in ("DW_TAG_subprogram", "DW_TAG_variable"):
+        for top in self._units_with(raw, until):
+            for entry, _ in _walk(top, until):
+                if entry.tag not in (d.TAG_SUBPROGRAM, d.TAG_VARIABLE):
                     continue
-                if raw not in _names(entry):
+                if raw not in self._names(entry, until):
                     continue
-                ranges = _ranges(info, entry)
-                place = _variable(info, entry)
+                ranges = self._ranges.of(entry)
+                place = self._ranges.variable(entry) if entry.tag == d.TAG_VARIABLE else None
                 name = raw.decode("utf-8", "surrogateescape")
                 if ranges:
                     start, end = ranges[0]
@@ -147,89 +124,150 @@ class Dwarf:
                     by_start[place] = DwarfName(name, place, 0, is_function=False)
         return list(by_start.values())
 
-    def _units_with(self, raw: bytes, until: float) -> Iterator[Any]:
-        """Yield the units that may define something with the name `raw`."""
-        info = self._load()
-        units = []
-        for unit in info.iter_CUs():
-            _check_time(until)
-            units.append(unit)
+    def _units_with(self, raw: bytes, until: float) -> Iterator[DwarfEntry]:
+        """Yield the top entries of the units that may define something with the name `raw`."""
+        entries = self._load()
+        strings, starts = entries.strings, entries.starts
         # a name may be given by an index, or stand in a unit that others import: read all units
-        if info.debug_str_offsets_sec is not None or len(self._strings) > 1:
-            yield from units
-            return
-        needles = [offset.to_bytes(4, "little") for offset in _offsets(self._strings[0], raw)]
-        needles.append(raw + b"\0")
-        data = info.debug_info_sec.stream.getvalue()
-        names = self._strings[0] + _section(self._file, ".debug_line_str")
-        is_linked = _ARTIFICIAL in names
-        chosen = [
-            unit
-            for unit in units
-            if any(
-                data.find(needle, unit.cu_offset, unit.cu_offset + unit.size) >= 0
-                for needle in needles
-            )
-            or (is_linked and _is_linked(unit))
-        ]
-        if any(unit.get_top_DIE().tag == "DW_TAG_partial_unit" for unit in chosen):
-            chosen = units
-        yield from chosen
+        if not entries.has_indexed_strings and entries.alternate is None:
+            needles = [offset.to_bytes(4, entries.order) for offset in _offsets(strings, raw)]
+            needles.append(raw + b"\0")
+            is_linked = _ARTIFICIAL in strings or _ARTIFICIAL in entries.line_strings
+            chosen = []
+            for start, end in zip(starts, [*starts[1:], len(entries.info)], strict=True):
+                _check_time(until)
+                if any(entries.info.find(needle, start, end) >= 0 for needle in needles) or (
+                    # gcc made it at link time; then other units name its definitions
+                    is_linked and entries.top_at(start).values.get(d.AT_NAME) == _ARTIFICIAL
+                ):
+                    chosen.append(start)
+            if all(entries.top_at(start).tag != d.TAG_PARTIAL_UNIT for start in chosen):
+                starts = chosen
+        for start in starts:
+            _check_time(until)
+            yield entries.top_at(start)
 
     def _at(self, vaddr: int, until: float) -> DwarfName | None:
+        top = self._unit_at(vaddr)
         best: DwarfName | None = None
-        for unit in self._units_at(vaddr, until):
-            for start, end, name in self._functions(unit, until):
-                if start <= vaddr < end and (best is None or name.size < best.size):
-                    best = name
+        for start, end, name in () if top is None else self._functions(top, until):
+            if start <= vaddr < end and (best is None or name.size < best.size):
+                best = name
         return best
 
-    def _functions(self, unit: Any, until: float) -> list[tuple[int, int, DwarfName]]:
+    def _functions(self, top: DwarfEntry, until: float) -> list[tuple[int, int, DwarfName]]:
         """Return the pieces of code in a unit: (start, end, function)."""
-        known = self._known.get(unit.cu_offset)
+        known = self._known.get(top.unit.at)
         if known is None:
-            info = self._load()
             known = []
-            for entry in _walk(unit.get_top_DIE(), until):
-                ranges = _ranges(info, entry) if entry.tag == "DW_TAG_subprogram" else []
-                names = _names(entry, plain=True) if ranges else []
+            for entry, _ in _walk(top, until):
+                ranges = self._ranges.of(entry) if entry.tag == d.TAG_SUBPROGRAM else []
+                names = self._names(entry, until, plain=True) if ranges else []
                 if names:
                     start, end = ranges[0]
                     name = names[0].decode("utf-8", "surrogateescape")
                     function = DwarfName(name, start, end - start, is_function=True)
                     known += [(low, high, function) for low, high in ranges]
-            self._known[unit.cu_offset] = known
+            self._known[top.unit.at] = known
         return known
 
-    def _units_at(self, vaddr: int, until: float) -> Iterator[Any]:
-        """Yield the units that have code at `vaddr`."""
-        info = self._load()
-        if self._aranges is False:
-            self._aranges = info.get_aranges()
-        offset = self._aranges and self._aranges.cu_offset_at_addr(vaddr)
-        if offset is not None:
-            yield info.get_CU_at(offset)
-            return
-        for unit in info.iter_CUs():
-            _check_time(until)
-            if any(start <= vaddr < end for start, end in _ranges(info, unit.get_top_DIE())):
-                yield unit
+    def _unit_at(self, vaddr: int) -> DwarfEntry | None:
+        """Return the top entry of the unit that has code at `vaddr`."""
+        entries = self._load()
+        start = self._ranges.unit_at(vaddr)
+        return None if start is None else entries.top_at(start)
+
+    def _names(self, entry: DwarfEntry, until: float, *, plain: bool = False) -> list[bytes]:
+        """Return the linkage name and the name of a definition, as far as it has them.
+
+        The name of a member of a namespace or class is only returned if `plain` is true.
+        """
+        linkage: int | bytes | None = None
+        name: int | bytes | None = None
+        for each in _chain(entry):
+            for word in (d.AT_LINKAGE_NAME, d.AT_MIPS_LINKAGE_NAME):
+                linkage = linkage or each.values.get(word)
+            if name is None and (plain or not self._is_nested(each, until)):
+                name = each.values.get(d.AT_NAME)
+        return [raw for raw in (linkage, name) if raw and isinstance(raw, bytes)]
+
+    def _is_nested(self, entry: DwarfEntry, until: float) -> bool:
+        """Return whether a definition is a member of a namespace or class."""
+        unit = entry.unit
+        known = self._nested.get((unit.entries, unit.at))
+        if known is None:
+            walked = _walk(unit.entries.top(unit), until)
+            known = {each.at for each, is_nested in walked if is_nested}
+            self._nested[unit.entries, unit.at] = known
+        return entry.at in known
+
+    def _signature(
+        self, vaddr: int | None, name: str, until: float, passing: ModuleType
+    ) -> Signature | None:
+        raw = name.encode("utf-8", "surrogateescape")
+        entries = [] if vaddr is None else self._entries_at(vaddr, until)
+        named = [entry for entry in entries if raw in self._names(entry, until)]
+        if not named:
+            # Either `name` is another name of that function, or the linker has put two functions of
+            # equal code at one address. In the second case the types of the other function are not
+            # right.
+            named = self._entries_named(raw, until) or entries
+        signatures = [_signature(entry, until, TypeReader(passing)) for entry in named]
+        if len({signature.taken + signature.result.text for signature in signatures}) > 1:
+            raise DwarfError("it describes several functions that may be meant")
+        return signatures[0] if signatures else None
+
+    def _entries_at(self, vaddr: int, until: float) -> list[DwarfEntry]:
+        """Return the functions that begin at an address."""
+        top = self._unit_at(vaddr)
+        if top is None:
+            return []
+        if d.AT_DWO_NAME in top.values or d.AT_GNU_DWO_NAME in top.values:
+            raise DwarfError("its debug information is in .dwo files (-gsplit-dwarf)")
+        return [
+            entry
+            for entry, _ in _walk(top, until)
+            if entry.tag == d.TAG_SUBPROGRAM
+            and any(start == vaddr for start, _ in self._ranges.of(entry)[:1])
+        ]
+
+    def _entries_named(self, raw: bytes, until: float) -> list[DwarfEntry]:
+        """Return the external functions with that name, at any address."""
+        return [
+            entry
+            for top in self._units_with(raw, until)
+            for entry, _ in _walk(top, until)
+            if entry.tag == d.TAG_SUBPROGRAM
+            and raw in self._names(entry, until)
+            and any(d.AT_EXTERNAL in each.values for each in _chain(entry))
+        ]
 
 
-def _broken(error: Exception) -> DwarfError:
-    """Make the error for an exception of pyelftools, which may be of any class."""
-    return DwarfError(f"DWARF: {type(error).__name__}: {error}")
+def _checked(work: Callable[[], Result]) -> Result:
+    """Return what `work` returns; raise DwarfError for what damage leads to."""
+    try:
+        return work()
+    except (EntryError, FormatError, IndexError, KeyError, OSError, ValueError) as error:
+        raise DwarfError(f"DWARF: {error}") from error
+
+
+def _contents(image: ElfImage) -> tuple[dict[str, bytes], Encoding]:
+    """Return the contents of the debug sections of a file, and how it is encoded."""
+    sections = Sections.read(image)
+    sizes = [each.size for each in sections.all if ".debug_" in each.name]
+    contents = None
+    if sum(sizes) <= _MAX_BYTES:
+        names = (*OF_ENTRIES, *OF_RANGES, ".debug_types")
+        contents = sections.unpacked_all(names, image.encoding, _MAX_BYTES)
+    if contents is None:
+        raise DwarfError(f"DWARF: over {_MAX_BYTES >> 20} MiB of it, or packed in an unknown way")
+    return contents, image.encoding
 
 
 def _check_time(until: float) -> None:
     """Raise DwarfError if the time `until` has passed."""
     if time.monotonic() > until:
         raise DwarfError("DWARF: there is too much of it to be read to the end")
-
-
-def _section(file: Any, name: str) -> bytes:
-    section = file.get_section_by_name(name) or file.get_section_by_name(f".z{name[1:]}")
-    return b"" if section is None else bytes(section.data())
 
 
 def _offsets(strings: bytes, raw: bytes) -> Iterator[int]:
@@ -244,90 +282,22 @@ def _offsets(strings: bytes, raw: bytes) -> Iterator[int]:
         at = strings.find(raw + b"\0", at + 1)
 
 
-def _is_linked(unit: Any) -> bool:
-    """Return whether gcc made a unit at link time; then other units name its definitions."""
-    name = unit.get_top_DIE().attributes.get("DW_AT_name")
-    return name is not None and name.value == _ARTIFICIAL
+def _walk(top: DwarfEntry, until: float) -> Iterator[tuple[DwarfEntry, bool]]:
+    """Yield a unit's definitions outside of functions, and whether a class or namespace has them.
 
-
-def _walk(entry: Any, until: float) -> Iterator[Any]:
-    """Yield a unit's definitions outside of functions; raise DwarfError if it takes too long."""
-    for child in entry.iter_children():
-        _check_time(until)
-        yield child
-        if child.tag in _NESTS:
-            yield from _walk(child, until)
-
-
-def _names(entry: Any, *, plain: bool = False) -> list[bytes]:
-    """Return the linkage name and the name of a definition, as far as it has them.
-
-    The name of a member of a namespace or class is only returned if `plain` is true.
+    Raises DwarfError if it takes too long.
     """
-    linkage, name = None, None
-    for _ in range(_MAX_STEPS):
-        attributes = entry.attributes
-        for word in ("DW_AT_linkage_name", "DW_AT_MIPS_linkage_name"):
-            if word in attributes:
-                linkage = linkage or attributes[word].value
-        if name is None and "DW_AT_name" in attributes:
-            parent = entry.get_parent()
-            if plain or parent is None or parent.tag not in _NESTS:
-                name = attributes["DW_AT_name"].value
-        for word in ("DW_AT_specification", "DW_AT_abstract_origin"):
-            if word in attributes:
-                entry = entry.get_DIE_from_attribute(word)
-                break
-        else:
-            break
-    return [raw for raw in (linkage, name) if raw]
-
-
-def _ranges(info: Any, entry: Any) -> list[tuple[int, int]]:
-    """Return the code ranges (start, end) of a function or unit, the one with its entry first."""
-    attributes = entry.attributes
-    low = attributes.get("DW_AT_low_pc")
-    high = attributes.get("DW_AT_high_pc")
-    if low is not None and high is not None:
-        is_address = high.form.startswith(("DW_FORM_addr", "DW_FORM_GNU_addr"))
-        return [(low.value, high.value if is_address else low.value + high.value)]
-    if "DW_AT_ranges" not in attributes:
-        return []
-    top = entry.cu.get_top_DIE().attributes.get("DW_AT_low_pc")
-    base = 0 if top is None else top.value
-    ranges = []
-    lists = info.range_lists()
-    for piece in lists.get_range_list_at_offset(attributes["DW_AT_ranges"].value, entry.cu):
-        if hasattr(piece, "base_address"):
-            base = piece.base_address
+    entries = top.unit.entries
+    waiting = [entries.each_child(top)]
+    while waiting:
+        entry = next(waiting[-1], None)
+        _check_time(until)
+        if entry is None:
+            waiting.pop()
             continue
-        add = 0 if getattr(piece, "is_absolute", False) else base
-        ranges.append((piece.begin_offset + add, piece.end_offset + add))
-    return ranges
-
-
-def _variable(info: Any, entry: Any) -> int | None:
-    """Return the address of a variable with a fixed address, None for any other."""
-    location = entry.attributes.get("DW_AT_location")
-    if entry.tag != "DW_TAG_variable" or location is None or not isinstance(location.value, list):
-        return None
-    code = bytes(location.value)
-    size = entry.cu.header.address_size
-    if code[:1] == bytes([_OP_ADDR]) and len(code) == 1 + size:
-        return int.from_bytes(code[1:], "little" if info.config.little_endian else "big")
-    if code[:1] == bytes([_OP_ADDRX]):
-        index = 0
-        for place, byte in enumerate(code[1:]):
-            index |= (byte & 0x7F) << 7 * place
-        return int(info.get_addr(entry.cu, index))
-    return None
-
-
-def check_size(file: Any) -> None:
-    """Raise DwarfError if the debug sections of a file are too large when unpacked."""
-    sizes = [each.data_size for each in file.iter_sections() if ".debug_" in each.name]
-    if sum(sizes) > _MAX_BYTES:
-        raise DwarfError(f"DWARF: over {_MAX_BYTES >> 20} MiB of it, unpacked")
+        yield entry, len(waiting) > 1
+        if entry.tag in _NESTS:
+            waiting.append(entries.each_child(entry))
 
 
 # A function's argument and result types, from the DWARF entry that begins at its address.
@@ -338,78 +308,35 @@ def check_size(file: Any) -> None:
 
 _MOST_ARGUMENTS = 256
 _NORMAL = 1  # DW_CC_normal
+_TYPES = (
+    *(d.TAG_TYPEDEF, d.TAG_BASE, d.TAG_ENUM, d.TAG_ARRAY, d.TAG_STRUCT, d.TAG_CLASS, d.TAG_UNION),
+    *(d.TAG_POINTER, d.TAG_REFERENCE, d.TAG_RVALUE_REFERENCE, d.TAG_SUBROUTINE_TYPE),
+    *(d.TAG_CONST, d.TAG_VOLATILE, d.TAG_RESTRICT, d.TAG_ATOMIC, d.TAG_UNSPECIFIED_TYPE),
+)
 _OF_COMPILERS = ("__in_chrg", "__vtt_parm", "vtt")  # arguments that only some callers pass
-_SPLIT = ("DW_AT_dwo_name", "DW_AT_GNU_dwo_name")
 
 
-def signature_at(
-    dwarf: Dwarf, vaddr: int | None, name: str, until: float, passing: ModuleType
-) -> Signature | None:
-    """Do the work of `Dwarf.signature`. Raises DwarfError, and anything that pyelftools raises."""
-    raw = name.encode("utf-8", "surrogateescape")
-    entries = [] if vaddr is None else _entries_at(dwarf, vaddr, until)
-    named = [entry for entry in entries if raw in _names(entry)]
-    if not named:
-        # Either `name` is another name of that function, or the linker has put two functions of
-        # equal code at one address. In the second case the types of the other function are not
-        # right.
-        named = _entries_named(dwarf, raw, until) or entries
-    signatures = [_signature(entry, until, TypeReader(passing)) for entry in named]
-    if len({signature.taken + signature.result.text for signature in signatures}) > 1:
-        raise DwarfError("it describes several functions that may be meant")
-    return signatures[0] if signatures else None
-
-
-def _entries_at(dwarf: Dwarf, vaddr: int, until: float) -> list[Any]:
-    """Return the functions that begin at an address."""
-    info = dwarf._load()
-    entries = []
-    for unit in dwarf._units_at(vaddr, until):
-        top = unit.get_top_DIE()
-        if any(word in top.attributes for word in _SPLIT):
-            raise DwarfError("its debug information is in .dwo files (-gsplit-dwarf)")
-        for entry in _walk(top, until):
-            if entry.tag == "DW_TAG_subprogram":
-                ranges = _ranges(info, entry)
-                if ranges and ranges[0][0] == vaddr:
-                    entries.append(entry)
-    return entries
-
-
-def _entries_named(dwarf: Dwarf, raw: bytes, until: float) -> list[Any]:
-    """Return the external functions with that name, at any address."""
-    return [
-        entry
-        for unit in dwarf._units_with(raw, until)
-        for entry in _walk(unit.get_top_DIE(), until)
-        if entry.tag == "DW_TAG_subprogram"
-        and raw in _names(entry)
-        and any("DW_AT_external" in each.attributes for each in _chain(entry))
-    ]
-
-
-def _signature(entry: Any, until: float, reader: TypeReader) -> Signature:
+def _signature(entry: DwarfEntry, until: float, reader: TypeReader) -> Signature:
     chain = _chain(entry)
     language = language_of(chain[-1])
     if language not in C_LANGUAGES | CXX_LANGUAGES:
         raise DwarfError("it is not written in C or C++")
-    conventions = [each.attributes.get("DW_AT_calling_convention") for each in chain]
-    if any(each is not None and each.value != _NORMAL for each in conventions):
+    if any(each.number(d.AT_CALLING_CONVENTION) not in (None, _NORMAL) for each in chain):
         raise DwarfError("it has a calling convention of its own")
-    typed = next((each for each in chain if "DW_AT_type" in each.attributes), chain[-1])
+    typed = next((each for each in chain if d.AT_TYPE in each.values), chain[-1])
     result = reader.result_of(typed)
     is_variadic = False
-    lists: list[list[Any]] = []
+    lists: list[list[DwarfEntry]] = []
     for each in chain:
         parameters = []
-        for child in each.iter_children():
+        for child in each.unit.entries.each_child(each):
             _check_time(until)
-            if child.tag == "DW_TAG_formal_parameter":
+            if child.tag == d.TAG_PARAMETER:
                 parameters.append(child)
-            is_variadic |= child.tag == "DW_TAG_unspecified_parameters"
+            is_variadic |= child.tag == d.TAG_UNSPECIFIED_PARAMETERS
         lists.append(parameters)
-    has_prototype = any("DW_AT_prototyped" in each.attributes for each in chain)
-    if "DW_AT_type" not in typed.attributes and not any(lists) and not has_prototype:
+    has_prototype = any(d.AT_PROTOTYPED in each.values for each in chain)
+    if d.AT_TYPE not in typed.values and not any(lists) and not has_prototype:
         _check_typed(chain[-1], until)
     if language in C_LANGUAGES and not has_prototype:
         return Signature(None, result)
@@ -421,39 +348,35 @@ def _signature(entry: Any, until: float, reader: TypeReader) -> Signature:
     return Signature(arguments, result, is_variadic=is_variadic)
 
 
-def _chain(entry: Any) -> list[Any]:
+def _chain(entry: DwarfEntry) -> list[DwarfEntry]:
     """Return a function's entry, its abstract origin and its declaration, if there are any."""
     chain = [entry]
     while len(chain) < _MAX_STEPS:
-        for word in ("DW_AT_abstract_origin", "DW_AT_specification"):
-            if word in entry.attributes:
-                entry = entry.get_DIE_from_attribute(word)
-                chain.append(entry)
-                break
-        else:
+        entries = entry.unit.entries
+        leads = (entries.led(entry, word) for word in _LINKS)
+        other = next((each for each in leads if each is not None), None)
+        if other is None:
             return chain
+        entry = other
+        chain.append(entry)
     raise DwarfError("DWARF: entries that lead to each other")
 
 
-def _argument(parameter: Any, reader: TypeReader) -> PassedType:
-    for _ in range(_MAX_STEPS):
-        if "DW_AT_type" in parameter.attributes or (
-            "DW_AT_abstract_origin" not in parameter.attributes
-        ):
-            break
-        parameter = parameter.get_DIE_from_attribute("DW_AT_abstract_origin")
-    name = parameter.attributes.get("DW_AT_name")
+def _argument(parameter: DwarfEntry, reader: TypeReader) -> PassedType:
+    chain = _chain(parameter)
+    parameter = next((each for each in chain if d.AT_TYPE in each.values), chain[-1])
     argument = reader.argument_of(parameter)
-    is_own = name is not None and name.value.decode("utf-8", "replace") in _OF_COMPILERS
-    if (is_own and "DW_AT_artificial" in parameter.attributes) or not argument.size:
+    is_own = d.AT_ARTIFICIAL in parameter.values and parameter.name in _OF_COMPILERS
+    if is_own or not argument.size:
         return PassedType(argument.text, UNKNOWN)
     return argument
 
 
-def _check_typed(entry: Any, until: float) -> None:
+def _check_typed(entry: DwarfEntry, until: float) -> None:
     """Raise DwarfError if a unit has no types at all: with -g1, no function has types."""
-    for child in entry.cu.get_top_DIE().iter_children():
+    entries = entry.unit.entries
+    for child in entries.each_child(entries.top(entry.unit)):
         _check_time(until)
-        if child.tag == "DW_TAG_typedef" or child.tag.endswith("_type"):
+        if child.tag in _TYPES:
             return
     raise DwarfError("its debug information has no types (compile it with -g)")

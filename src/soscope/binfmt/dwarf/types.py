@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Types that DWARF describes, and how values of these types are passed in a call.
 
-DWARF 5, chapter 5 "Type Entries". The entries are objects of pyelftools, which may raise any
-exception on damaged DWARF. The callers handle that.
+DWARF 5, chapter 5 "Type Entries". Functions raise EntryError for damaged DWARF.
 """
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
+from soscope.binfmt.dwarf import entries as d
+from soscope.binfmt.dwarf.entries import DwarfEntry, EntryError
+from soscope.binfmt.source import uleb
 from soscope.model.call import (
     COMPLEX,
     FLOATING,
@@ -24,7 +24,6 @@ from soscope.model.call import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
-    from typing import Any
 
     from soscope.model.call import Piece
 
@@ -37,23 +36,22 @@ _MAX_STEPS = 64  # typedefs and qualifiers in a row, at most
 _MAX_DEPTH = 16  # nesting of records, at most
 _MAX_PIECES = 1024
 _MAX_TEXT = 200
+_OP_PLUS_UCONST = 0x23
 _MAX_VECTOR = 64  # bytes of the largest value in one register
 
-_POINTERS = frozenset(
-    ("DW_TAG_pointer_type", "DW_TAG_reference_type", "DW_TAG_rvalue_reference_type")
-)
-_RECORDS = frozenset(("DW_TAG_structure_type", "DW_TAG_class_type", "DW_TAG_union_type"))
+_POINTERS = frozenset((d.TAG_POINTER, d.TAG_REFERENCE, d.TAG_RVALUE_REFERENCE))
+_RECORDS = frozenset((d.TAG_STRUCT, d.TAG_CLASS, d.TAG_UNION))
 _WORDS = {
-    "DW_TAG_const_type": "const",
-    "DW_TAG_volatile_type": "volatile",
-    "DW_TAG_restrict_type": "",
-    "DW_TAG_atomic_type": "_Atomic",
+    d.TAG_CONST: "const",
+    d.TAG_VOLATILE: "volatile",
+    d.TAG_RESTRICT: "",
+    d.TAG_ATOMIC: "_Atomic",
 }
 _TAGS = {
-    "DW_TAG_structure_type": "struct",
-    "DW_TAG_class_type": "class",
-    "DW_TAG_union_type": "union",
-    "DW_TAG_enumeration_type": "enum",
+    d.TAG_STRUCT: "struct",
+    d.TAG_CLASS: "class",
+    d.TAG_UNION: "union",
+    d.TAG_ENUM: "enum",
 }
 # DW_ATE_*: boolean, signed, signed_char, unsigned, unsigned_char, UTF; float; complex_float
 _ENCODINGS = {2: WORD, 5: WORD, 6: WORD, 7: WORD, 8: WORD, 0x10: WORD, 4: FLOATING, 3: COMPLEX}
@@ -69,9 +67,6 @@ _USUAL = {
 }
 
 
-_known_units: WeakKeyDictionary[Any, dict[int, Any]] = WeakKeyDictionary()
-
-
 class _Unsure(Exception):  # noqa: N818  it is no fault of anything
     """The DWARF does not tell what a record consists of."""
 
@@ -82,21 +77,21 @@ class TypeReader:
     def __init__(self, passing: ModuleType) -> None:
         self._passing = passing
 
-    def of(self, entry: Any) -> PassedType:
+    def of(self, entry: DwarfEntry) -> PassedType:
         """Return the type that DW_AT_type of an entry refers to, void if there is none."""
-        if "DW_AT_type" not in entry.attributes:
+        if d.AT_TYPE not in entry.values:
             return PassedType("void", VOID)
         of = _led(entry)
         return self._passed(of, _text(of, 0))
 
-    def result_of(self, entry: Any) -> PassedType:
+    def result_of(self, entry: DwarfEntry) -> PassedType:
         """Return the type of a function's result; a record returned in memory has class MEMORY."""
         passed = self.of(entry)
         if passed.kind == RECORD and not passed.classes:  # passed by reference
             return PassedType(passed.text, RECORD, passed.size, (MEMORY,))
         return passed
 
-    def argument_of(self, entry: Any) -> PassedType:
+    def argument_of(self, entry: DwarfEntry) -> PassedType:
         """Return the type of an argument; for a record that is passed by reference, a pointer."""
         passed = self.of(entry)
         if passed.kind == RECORD and not passed.classes:
@@ -107,29 +102,29 @@ class TypeReader:
         classes = self._passing.scalar_classes(WORD, size, "")
         return PassedType(text, WORD if classes else UNKNOWN, size, classes)
 
-    def _passed(self, of: Any, text: str) -> PassedType:
+    def _passed(self, of: DwarfEntry, text: str) -> PassedType:
         is_atomic = False
         for _ in range(_MAX_STEPS):
-            if of.tag not in _WORDS and of.tag != "DW_TAG_typedef":
+            if of.tag not in _WORDS and of.tag != d.TAG_TYPEDEF:
                 break
-            is_atomic |= of.tag == "DW_TAG_atomic_type"
-            if "DW_AT_type" not in of.attributes:
+            is_atomic |= of.tag == d.TAG_ATOMIC
+            if d.AT_TYPE not in of.values:
                 return PassedType(text, VOID)
             of = _led(of)
         of = _whole(of)
         if of.tag in _RECORDS:  # an atomic record may be larger than the plain one
             return PassedType(text, UNKNOWN) if is_atomic else self._record(of, text)
-        size = _number(of, "DW_AT_byte_size")
-        if of.tag in _POINTERS or (of.tag == "DW_TAG_unspecified_type" and "nullptr" in text):
+        size = of.number(d.AT_BYTE_SIZE)
+        if of.tag in _POINTERS or (of.tag == d.TAG_UNSPECIFIED_TYPE and "nullptr" in text):
             return self._word(text, self._passing.POINTER if size is None else size)
-        if of.tag == "DW_TAG_enumeration_type":
+        if of.tag == d.TAG_ENUM:
             return PassedType(text, UNKNOWN) if size is None else self._word(text, size)
-        kind = _ENCODINGS.get(_number(of, "DW_AT_encoding") or 0)
-        if of.tag == "DW_TAG_array_type" and "DW_AT_GNU_vector" in of.attributes:
+        kind = _ENCODINGS.get(of.number(d.AT_ENCODING) or 0)
+        if of.tag == d.TAG_ARRAY and d.AT_GNU_VECTOR in of.values:
             kind, size = VECTOR, size or self._array_size(of)
-        elif of.tag != "DW_TAG_base_type":
+        elif of.tag != d.TAG_BASE:
             kind = None
-        name = _name(of)
+        name = of.name
         if kind is None or size is None or "_BitInt" in name:
             return PassedType(text, UNKNOWN)
         classes = self._passing.scalar_classes(kind, size, name)
@@ -137,11 +132,11 @@ class TypeReader:
 
     # ---- records ----
 
-    def _record(self, of: Any, text: str) -> PassedType:
-        size = _number(of, "DW_AT_byte_size")
-        if size is None or "DW_AT_declaration" in of.attributes:
+    def _record(self, of: DwarfEntry, text: str) -> PassedType:
+        size = of.number(d.AT_BYTE_SIZE)
+        if size is None or d.AT_DECLARATION in of.values:
             return PassedType(text, UNKNOWN)
-        convention = _number(of, "DW_AT_calling_convention")
+        convention = of.number(d.AT_CALLING_CONVENTION)
         if convention == _BY_REFERENCE:
             return PassedType(text, RECORD, size)
         if language_of(of) in C_LANGUAGES and size > _MAX_VECTOR:
@@ -158,7 +153,13 @@ class TypeReader:
         return PassedType(text, RECORD if classes and size else UNKNOWN, size, classes)
 
     def _collect(
-        self, of: Any, base: int, pieces: list[Piece], depth: int, *, may_have_functions: bool
+        self,
+        of: DwarfEntry,
+        base: int,
+        pieces: list[Piece],
+        depth: int,
+        *,
+        may_have_functions: bool,
     ) -> None:
         """Add the pieces of a record that begins at `base` bytes. Raises _Unsure.
 
@@ -168,43 +169,42 @@ class TypeReader:
         if depth > _MAX_DEPTH:
             raise _Unsure
         is_c = language_of(of) in C_LANGUAGES
-        for child in of.iter_children():
-            if child.tag == "DW_TAG_subprogram" and not (is_c or may_have_functions):
+        for child in of.unit.entries.each_child(of):
+            if child.tag == d.TAG_SUBPROGRAM and not (is_c or may_have_functions):
                 raise _Unsure
-            is_base = child.tag == "DW_TAG_inheritance"
-            if is_base and "DW_AT_virtuality" in child.attributes:
+            is_base = child.tag == d.TAG_INHERITANCE
+            if is_base and d.AT_VIRTUALITY in child.values:
                 raise _Unsure
-            if child.tag != "DW_TAG_member" and not is_base:
+            if child.tag != d.TAG_MEMBER and not is_base:
                 continue
-            if {"DW_AT_external", "DW_AT_declaration"} & child.attributes.keys():
+            if {d.AT_EXTERNAL, d.AT_DECLARATION} & child.values.keys():
                 continue  # a static member
-            if "DW_AT_artificial" in child.attributes:
+            if d.AT_ARTIFICIAL in child.values:
                 raise _Unsure  # a pointer to a table of virtual functions
-            bits = _number(child, "DW_AT_bit_size")
+            bits = child.number(d.AT_BIT_SIZE)
             if bits is not None:
                 pieces.append(self._bit_field(child, base, bits))
                 continue
-            location = child.attributes.get("DW_AT_data_member_location")
-            at = 0 if location is None else location.value
+            at = child.values.get(d.AT_MEMBER_LOCATION, 0)
             if not isinstance(at, int):
-                raise _Unsure
+                at = _member_offset(at)
             member = _led(child)
             self._add(member, base + at, pieces, depth, may_have_functions=may_have_functions)
 
     def _add(
-        self, of: Any, at: int, pieces: list[Piece], depth: int, *, may_have_functions: bool
+        self, of: DwarfEntry, at: int, pieces: list[Piece], depth: int, *, may_have_functions: bool
     ) -> None:
         for _ in range(_MAX_STEPS):
-            if of.tag not in _WORDS and of.tag != "DW_TAG_typedef":
+            if of.tag not in _WORDS and of.tag != d.TAG_TYPEDEF:
                 break
             of = _led(of)
         of = _whole(of)
-        if len(pieces) > _MAX_PIECES or "DW_AT_declaration" in of.attributes:
+        if len(pieces) > _MAX_PIECES or d.AT_DECLARATION in of.values:
             raise _Unsure
         if of.tag in _RECORDS:
             self._collect(of, at, pieces, depth + 1, may_have_functions=may_have_functions)
             return
-        if of.tag == "DW_TAG_array_type" and "DW_AT_GNU_vector" not in of.attributes:
+        if of.tag == d.TAG_ARRAY and d.AT_GNU_VECTOR not in of.values:
             self._add_array(of, at, pieces, depth, may_have_functions=may_have_functions)
             return
         passed = self._passed(of, "")
@@ -214,7 +214,7 @@ class TypeReader:
         pieces.append((at, passed.size, passed.classes, min(alignment, 16)))
 
     def _add_array(
-        self, of: Any, at: int, pieces: list[Piece], depth: int, *, may_have_functions: bool
+        self, of: DwarfEntry, at: int, pieces: list[Piece], depth: int, *, may_have_functions: bool
     ) -> None:
         count = _count(of)
         inner: list[Piece] = []
@@ -230,100 +230,82 @@ class TypeReader:
             if len(pieces) > _MAX_PIECES:
                 raise _Unsure
 
-    def _bit_field(self, child: Any, base: int, bits: int) -> Piece:
-        place = _number(child, "DW_AT_data_bit_offset")
+    def _bit_field(self, child: DwarfEntry, base: int, bits: int) -> Piece:
+        place = child.number(d.AT_DATA_BIT_OFFSET)
         if place is None:  # DWARF 3: counted from the highest bit of its unit
-            location = _number(child, "DW_AT_data_member_location") or 0
-            unit = _number(child, "DW_AT_byte_size")
+            location = child.number(d.AT_MEMBER_LOCATION) or 0
+            unit = child.number(d.AT_BYTE_SIZE)
             if unit is None:
                 unit = _size(_led(child))
-            place = 8 * (location + unit) - (_number(child, "DW_AT_bit_offset") or 0) - bits
+            place = 8 * (location + unit) - (child.number(d.AT_BIT_OFFSET) or 0) - bits
         start = base + place // 8
         width = (8 * base + place + bits + 7) // 8 - start
         return start, width, self._passing.scalar_classes(WORD, self._passing.POINTER, ""), 1
 
-    def _array_size(self, of: Any) -> int | None:
+    def _array_size(self, of: DwarfEntry) -> int | None:
         try:
             return _count(of) * _size(_led(of))
         except _Unsure:
             return None  # an array without a length
 
 
-# ---- entries of pyelftools ----
+# ---- entries ----
 
 
-def _led(entry: Any, word: str = "DW_AT_type") -> Any:
-    """Return the entry that an attribute refers to."""
-    attribute = entry.attributes[word]
-    if attribute.form == "DW_FORM_ref_sig8":
-        # type units of DWARF 5 are in .debug_info, where pyelftools does not look for them
-        unit = _type_units(entry.cu.dwarfinfo).get(attribute.value)
-        if unit is not None:
-            return unit.get_DIE_from_refaddr(unit.cu_offset + unit.header["type_offset"])
-    return entry.get_DIE_from_attribute(word)
+def _led(entry: DwarfEntry, attribute: int = d.AT_TYPE) -> DwarfEntry:
+    """Return the entry that an attribute refers to. Raises EntryError, also if there is none."""
+    of = entry.unit.entries.led(entry, attribute)
+    if of is None:
+        raise EntryError("a type without the type that it is made of")
+    return of
 
 
-def _type_units(info: Any) -> dict[int, Any]:
-    """Return the type units by signature (DWARF 5, 3.1.4 "Type Unit Entries")."""
-    units = _known_units.get(info)
-    if units is None:
-        units = {
-            unit.header["type_signature"]: unit
-            for unit in info.iter_CUs()
-            if "type_signature" in unit.header
-        }
-        _known_units[info] = units
-    return units
-
-
-def _whole(of: Any) -> Any:
+def _whole(of: DwarfEntry) -> DwarfEntry:
     """Return a type; if it is declared by a signature, its definition in a type unit."""
-    return _led(of, "DW_AT_signature") if "DW_AT_signature" in of.attributes else of
+    return _led(of, d.AT_SIGNATURE) if d.AT_SIGNATURE in of.values else of
 
 
-def _number(entry: Any, name: str) -> int | None:
-    """Return an attribute that is a number, None if it is missing or not a number."""
-    attribute = entry.attributes.get(name)
-    return attribute.value if attribute is not None and isinstance(attribute.value, int) else None
-
-
-def _name(entry: Any) -> str:
-    attribute = entry.attributes.get("DW_AT_name")
-    return "" if attribute is None else attribute.value.decode("utf-8", "replace")
-
-
-def language_of(entry: Any) -> int | None:
+def language_of(entry: DwarfEntry) -> int | None:
     """Return DW_AT_language of an entry's unit."""
-    return _number(entry.cu.get_top_DIE(), "DW_AT_language")
+    return entry.unit.entries.top(entry.unit).number(d.AT_LANGUAGE)
 
 
-def _size(of: Any) -> int:
+def _size(of: DwarfEntry) -> int:
     """Return the size of a type in bytes. Raises _Unsure."""
     for _ in range(_MAX_STEPS):
         of = _whole(of)
-        size = _number(of, "DW_AT_byte_size")
+        size = of.number(d.AT_BYTE_SIZE)
         if size is not None:
             return size
-        if of.tag == "DW_TAG_array_type":
+        if of.tag == d.TAG_ARRAY:
             return _count(of) * _size(_led(of))
         if of.tag in _POINTERS:
-            return int(of.cu.header.address_size)
-        if "DW_AT_type" not in of.attributes:
+            return of.unit.width
+        if d.AT_TYPE not in of.values:
             break
         of = _led(of)
     raise _Unsure
 
 
-def _count(of: Any) -> int:
+def _member_offset(code: bytes) -> int:
+    """Return the offset that DWARF 2 gives as DW_OP_plus_uconst. Raises _Unsure."""
+    if code[:1] == bytes([_OP_PLUS_UCONST]):
+        offset, behind = uleb(code + b"\0", 1)
+        if behind == len(code):
+            return offset
+    raise _Unsure
+
+
+def _count(of: DwarfEntry) -> int:
     """Return the number of elements of an array, over all its dimensions. Raises _Unsure."""
     count, has_any = 1, False
-    for child in of.iter_children():
-        if child.tag != "DW_TAG_subrange_type":
+    for child in of.unit.entries.each_child(of):
+        if child.tag != d.TAG_SUBRANGE:
             raise _Unsure
-        many = _number(child, "DW_AT_count")
+        many = child.number(d.AT_COUNT)
         if many is None:
-            last = _number(child, "DW_AT_upper_bound")
-            if last is None or _number(child, "DW_AT_lower_bound"):
+            last = child.number(d.AT_UPPER_BOUND)
+            if last is None or child.number(d.AT_LOWER_BOUND):
                 raise _Unsure
             many = last + 1
         count, has_any = count * many, True
@@ -332,27 +314,27 @@ def _count(of: Any) -> int:
     return count
 
 
-def _text(of: Any, depth: int) -> str:
+def _text(of: DwarfEntry, depth: int) -> str:
     """Return a type as C writes it."""
     if depth > _MAX_DEPTH:
         return "?"
     of = _whole(of)
-    name = _name(of)
+    name = of.name
     if of.tag in _TAGS:
         word = "" if language_of(of) in CXX_LANGUAGES and name else _TAGS[of.tag] + " "
         return f"{word}{name or '{…}'}"[:_MAX_TEXT]
     if name:
         return _USUAL.get(name, name)[:_MAX_TEXT]
     target = "void"
-    if "DW_AT_type" in of.attributes:
+    if d.AT_TYPE in of.values:
         inner = _led(of)
-        if inner.tag == "DW_TAG_subroutine_type":
+        if inner.tag == d.TAG_SUBROUTINE_TYPE:
             return "function *"
         target = _text(inner, depth + 1)
     if of.tag in _POINTERS:
-        sign = {"DW_TAG_reference_type": "&", "DW_TAG_rvalue_reference_type": "&&"}.get(of.tag, "*")
+        sign = {d.TAG_REFERENCE: "&", d.TAG_RVALUE_REFERENCE: "&&"}.get(of.tag, "*")
         return target + sign if target.endswith("*") else f"{target} {sign}"
     if of.tag in _WORDS:
         word = _WORDS[of.tag]
         return (f"{target} {word}" if target.endswith("*") else f"{word} {target}").strip()
-    return f"{target}[]" if of.tag == "DW_TAG_array_type" else "?"
+    return f"{target}[]" if of.tag == d.TAG_ARRAY else "?"

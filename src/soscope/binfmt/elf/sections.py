@@ -274,22 +274,52 @@ class Sections:
     def unpacked(self, section: Section, coding: Encoding, limit: int) -> bytes | None:
         """Return the unpacked bytes of a section, None if this Python cannot unpack them.
 
-        A packed section is an Elf_Chdr, then a zlib stream: gABI, "Section Compression". Raises
-        FormatError as `data` does.
+        A packed section is an Elf_Chdr, then a zlib stream: gABI, "Section Compression". Old
+        linkers made .zdebug_*: "ZLIB", the size, and the stream. Raises FormatError as `data` does.
         """
         data = self.data(section, limit)
-        if not section.flags & c.SHF_COMPRESSED:
+        if section.flags & c.SHF_COMPRESSED:
+            if data[:4] != coding.u32.pack(_ZLIB):
+                return None
+            head = 24 if coding.bits == 64 else 12
+        elif section.name.startswith(".zdebug_"):
+            if data[:4] != b"ZLIB":
+                return None
+            head = 12
+        else:
             return data
-        if data[:4] != coding.u32.pack(_ZLIB):
-            return None
         import zlib
 
         unpacker = zlib.decompressobj()
         try:
-            unpacked = unpacker.decompress(data[24 if coding.bits == 64 else 12 :], limit)
+            unpacked = unpacker.decompress(data[head:], limit)
         except zlib.error:
             return None
         return unpacked if unpacker.eof else None
+
+    def has_debug(self, *names: str) -> bool:
+        """Return whether there are debug sections of these names, packed or not."""
+        return all(self.named(name) or self.named(f".z{name[1:]}") for name in names)
+
+    def unpacked_all(
+        self, names: Iterable[str], coding: Encoding, limit: int
+    ) -> dict[str, bytes] | None:
+        """Return the unpacked bytes of debug sections by name; a missing section is empty.
+
+        Return None if one cannot be unpacked, or if all together have more than `limit` bytes.
+        Raises FormatError as `data` does.
+        """
+        contents: dict[str, bytes] = {}
+        for name in names:
+            section = self.named(name) or self.named(f".z{name[1:]}")
+            content: bytes | None = b""
+            if section is not None and section.size:
+                content = self.unpacked(section, coding, limit) if limit > 0 else None
+            if content is None:
+                return None
+            contents[name] = content
+            limit -= len(content)
+        return contents
 
 
 def _text(strings: bytes, at: int) -> str:

@@ -94,7 +94,6 @@ class PagePart(Record):
 # required packages, then the extras: distribution -> (module, extra)
 _CORE = {"numpy": "numpy"}
 _EXTRAS = {
-    "pyelftools": ("elftools", "lines"),
     "capstone": ("capstone", "disasm"),
     "unicorn": ("unicorn", "emulate"),
     "pandas": ("pandas", "data"),

@@ -26,7 +26,6 @@ from soscope.wire.patches import Caller
 
 _SECONDS = 2.0  # time limit for reading the DWARF of one image
 _SECONDS_ASKED = 30.0
-_EXTRA = "pip install 'soscope[lines]'"
 _SECTIONS = (".debug_info", ".zdebug_info", ".gnu_debuglink")
 
 
@@ -47,9 +46,7 @@ def check_replacements(
     prototypes = load()
     for each in wanted:
         _check_special(each, prototypes)
-    if is_asked:
-        _need_reader()
-    else:
+    if not is_asked:
         wanted = [each for each in wanted if _may_have_types(each.library)]
     if not wanted:
         return
@@ -190,13 +187,6 @@ def _check_special(each: Replacement, prototypes: Prototypes) -> None:
             f"soscope leaves {each.symbol} alone: it is the compiler's own, "
             "and not called as C calls functions",
         )
-
-
-def _need_reader() -> None:
-    try:
-        import elftools  # noqa: F401  read further down; here is the place to refuse
-    except ImportError as error:
-        raise UsageError("--check-types: pyelftools is not installed", hint=_EXTRA) from error
 
 
 # Parsing of replacements, SYMBOL=LIB.so:FUNCTION, and of the images whose calls they take.

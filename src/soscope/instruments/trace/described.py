@@ -82,21 +82,16 @@ def _entries(image: ElfImage, sections: Sections) -> Entries | None:
         return None
     from soscope.binfmt.dwarf.entries import Entries
 
-    contents: list[bytes] = []
-    room = _MOST
+    coding = image.header.encoding
+    if coding.bits != 64 or coding.order != "<":
+        return None  # only the agent's machines read prototypes from debug information
     try:
-        for name in _SECTIONS:
-            section = sections.named(name)
-            content: bytes | None = b""
-            if section is not None and section.size:
-                content = sections.unpacked(section, image.header.encoding, room) if room else None
-            if content is None:
-                return None  # too large, or compressed in an unknown way
-            contents.append(content)
-            room -= len(content)
+        contents = sections.unpacked_all(_SECTIONS, coding, _MOST)
     except (FormatError, OSError):
         return None  # damaged debug information describes nothing
-    return Entries(*contents)
+    if contents is None:
+        return None  # too large, or compressed in an unknown way
+    return Entries(*contents.values())
 
 
 # Functions with the name of a declared function, but defined by another library.

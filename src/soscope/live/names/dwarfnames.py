@@ -2,8 +2,7 @@
 """Names that only an image's DWARF has (rule "dwarf"), in its own file or its debug file.
 
 A debug file with a .symtab was split from a complete image. Its .symtab has all names, and
-reading its DWARF for each name that is nowhere would take seconds. pyelftools reads the DWARF,
-which the extra `soscope[lines]` installs. Without it, a note tells that DWARF was not read.
+reading its DWARF for each name that is nowhere would take seconds.
 """
 
 from __future__ import annotations
@@ -27,17 +26,16 @@ if TYPE_CHECKING:
 _SECONDS = 2.0  # seconds for one image's DWARF in one query
 _MAX_STRINGS = 1 << 28
 _MAX_FILES = 1 << 29  # bytes of files that are read for types
-_NOT_THERE = "DWARF was not looked at: that needs soscope[lines] (pyelftools)"
 
 
 class DwarfNames:
     """The DWARF of one image; values are link-time addresses of the image.
 
-    The files are given to pyelftools only for names that are among their strings. If `has_types`
+    The files are read only for names that are among their strings. If `has_types`
     is true, the caller wants types, not names, so a debug file with a .symtab is read, too.
     """
 
-    __slots__ = ("_descriptors", "_dwarf", "_has_types", "_is_open", "_names", "_shift", "_strings")
+    __slots__ = ("_descriptors", "_dwarf", "_has_types", "_names", "_shift", "_strings")
 
     def __init__(self, names: ImageNames, *, has_types: bool = False) -> None:
         self._names = names
@@ -46,7 +44,6 @@ class DwarfNames:
         self._dwarf: Dwarf | None = None
         self._descriptors: list[int] = []
         self._strings: list[bytes | None] = []
-        self._is_open = False
         try:
             self._open()
         except (FormatError, OSError) as error:
@@ -65,7 +62,7 @@ class DwarfNames:
             strings is not None and raw + b"\0" not in strings for strings in self._strings
         ):
             return []
-        dwarf = self._loaded()
+        dwarf = self._dwarf
         if dwarf is None:
             return []
         try:
@@ -79,7 +76,7 @@ class DwarfNames:
 
     def at(self, vaddr: int) -> DwarfName | None:
         """Return the function that contains link-time address `vaddr`, None if there is none."""
-        dwarf = self._loaded()
+        dwarf = self._dwarf
         if dwarf is None:
             return None
         try:
@@ -101,26 +98,12 @@ class DwarfNames:
             raise DwarfError("how this machine passes arguments is not known")
         if sum(os.fstat(each).st_size for each in self._descriptors) > _MAX_FILES:
             raise DwarfError(f"DWARF: over {_MAX_FILES >> 20} MiB of it")
-        dwarf = self._loaded()
+        dwarf = self._dwarf
         if dwarf is None:
             raise DwarfError(self._names.notes[-1] if self._names.notes else "no DWARF")
         if vaddr is not None:
             vaddr -= self._shift
         return dwarf.signature(vaddr, name, time.monotonic() + seconds, passing)
-
-    def _loaded(self) -> Dwarf | None:
-        """Return the DWARF, None if there is none or it cannot be read."""
-        if not self._is_open and self._descriptors:
-            self._is_open = True
-            # not closed with these objects: garbage collection may close them first
-            files = [open(descriptor, "rb", closefd=False) for descriptor in self._descriptors]  # noqa: SIM115
-            try:
-                self._dwarf = Dwarf(files[0], files[1] if files[1:] else None)
-            except ImportError:
-                self._note(_NOT_THERE)
-            except DwarfError as error:
-                self._note(str(error))
-        return self._dwarf
 
     def _shifted(self, described: DwarfName) -> DwarfName:
         vaddr = described.vaddr + self._shift
@@ -150,34 +133,34 @@ class DwarfNames:
         """Keep the file, and files it shares data with, if it has DWARF; return whether it has."""
         owned = [descriptor]
         try:
-            strings = self._strings_of(owned, path)
-            if strings:
-                self._descriptors, self._strings, owned = owned, strings, []
+            images = self._images_of(owned, path)
+            if images:
+                self._strings = [_strings(each) for each in images]
+                self._dwarf = Dwarf(images[0], images[1] if images[1:] else None)
+                self._descriptors, owned = owned, []
         finally:
             for unused in owned:
                 os.close(unused)
-        return bool(strings)
+        return bool(images)
 
-    def _strings_of(self, owned: list[int], path: str) -> list[bytes | None]:
-        """Return the strings of an open file's DWARF, [] if it has none.
+    def _images_of(self, owned: list[int], path: str) -> list[ElfImage]:
+        """Return the image of an open file if it has DWARF, else [].
 
-        If another file has some of them, it is opened and added to `owned`.
+        If another file has a part of the DWARF, it is opened, added to `owned`, and returned, too.
         """
-        elf = ElfImage.from_descriptor(owned[0], path)
-        sections = Sections.read(elf)
-        if sections.named(".debug_info") is None and sections.named(".zdebug_info") is None:
+        images = [ElfImage.from_descriptor(owned[0], path)]
+        sections = Sections.read(images[0])
+        if not sections.has_debug(".debug_info"):
             return []
-        strings = [_strings(elf, sections)]
-        link = debuglink.debugaltlink(elf, sections)
+        link = debuglink.debugaltlink(images[0], sections)
         if link is not None:
             other = self._alternate(*link, path)
             if other is None:
                 self._note(f"{path}: what it shares is in {link[0]}, which is missing")
                 return []
             owned.append(other)
-            shared = ElfImage.from_descriptor(other, link[0])
-            strings.append(_strings(shared, Sections.read(shared)))
-        return strings
+            images.append(ElfImage.from_descriptor(other, link[0]))
+        return images
 
     def _alternate(self, name: str, build_id: bytes, path: str) -> int | None:
         """Open the file that .gnu_debugaltlink names, None if no file has that build-id."""
@@ -206,7 +189,7 @@ class DwarfNames:
             os.close(descriptor)
 
 
-def _strings(elf: ElfImage, sections: Sections) -> bytes | None:
+def _strings(elf: ElfImage) -> bytes | None:
     """Return .debug_str, None if it cannot be read by itself."""
-    section = sections.named(".debug_str")
-    return None if section is None else sections.unpacked(section, elf.encoding, _MAX_STRINGS)
+    contents = Sections.read(elf).unpacked_all([".debug_str"], elf.encoding, _MAX_STRINGS)
+    return None if contents is None else contents[".debug_str"] or None

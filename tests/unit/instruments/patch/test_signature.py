@@ -15,8 +15,6 @@ from tests.support.machines.tools import need
 from tests.support.processes.run import imported
 from tests.support.targets.described import described
 
-pytest.importorskip("elftools")
-
 HEAD = """
 #include <stdarg.h>
 #include <stdbool.h>
