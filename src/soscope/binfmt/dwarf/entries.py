@@ -532,10 +532,13 @@ class Entries:
         """Return the entries directly below an entry. Raises EntryError."""
         return list(self.each_child(entry))
 
-    def each_child(self, entry: DwarfEntry) -> Iterator[DwarfEntry]:
+    def each_child(
+        self, entry: DwarfEntry, tags: frozenset[int] | None = None
+    ) -> Iterator[DwarfEntry]:
         """Yield the entries directly below an entry, each when it is asked for. Raises EntryError.
 
-        What is below them is not read.
+        Entries of other tags than `tags` are passed over, and so is what is below the children:
+        that is faster than to read them.
         """
         unit, at = entry.unit, entry.behind
         entries = unit.entries
@@ -544,31 +547,30 @@ class Entries:
                 raise EntryError("entries are cut")
             if not entries.info[at]:
                 return
-            child = entries._read(unit, at)[0]
-            yield child
-            at = entries._behind(child)
+            try:
+                known = unit.abbreviations.get(uleb(entries.info, at)[0])
+                if known is None or tags is None or known[0] in tags:
+                    yield entries._read(unit, at)[0]
+                at = entries._past(unit, at)
+            except IndexError as error:
+                raise EntryError(str(error)) from None
 
-    def _behind(self, entry: DwarfEntry) -> int:
+    def _past(self, unit: Unit, at: int) -> int:
         """Return the offset behind an entry and all entries below it. Raises EntryError."""
-        unit, at, depth = entry.unit, entry.behind, int(entry.has_children)
-        beside = entry.number(_AT_SIBLING)
-        if depth and beside is not None and at < beside <= unit.end:
-            return beside
-        while depth:
+        depth = 0
+        while True:
             if at >= unit.end:
                 raise EntryError("entries are cut")
             if not self.info[at]:
                 at, depth = at + 1, depth - 1
-                continue
-            try:
-                has_children, beside, behind = self._skip(unit, at)
-            except IndexError as error:
-                raise EntryError(str(error)) from None
-            if has_children and behind < beside <= unit.end:
-                at = beside
             else:
-                at, depth = behind, depth + has_children
-        return at
+                has_children, beside, behind = self._skip(unit, at)
+                if has_children and behind < beside <= unit.end:
+                    at = beside
+                else:
+                    at, depth = behind, depth + has_children
+            if depth <= 0:
+                return at
 
     # ---- look-up by name
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 
 from soscope.binfmt.dwarf import entries as d
-from soscope.binfmt.dwarf.entries import DwarfEntry, Entries, EntryError
+from soscope.binfmt.dwarf.entries import DwarfEntry, Entries, EntryError, Unit
 from soscope.binfmt.dwarf.lines import OF_ENTRIES, OF_RANGES, UnitRanges, entries_of
 from soscope.binfmt.dwarf.types import C_LANGUAGES, CXX_LANGUAGES, TypeReader, language_of
 from soscope.binfmt.elf.sections import Sections
@@ -34,6 +34,7 @@ _ARTIFICIAL = b"<artificial>"  # gcc's name for units that it makes at link time
 _MAX_BYTES = 1 << 29  # bytes of all sections, uncompressed
 _MAX_STEPS = 8  # links from a definition to the entry that has its name
 _NESTS = (d.TAG_NAMESPACE, d.TAG_STRUCT, d.TAG_CLASS, d.TAG_UNION)
+_WALKED = frozenset((*_NESTS, d.TAG_SUBPROGRAM, d.TAG_VARIABLE, d.TAG_MEMBER))
 _LINKS = (d.AT_ABSTRACT_ORIGIN, d.AT_SPECIFICATION)
 
 
@@ -56,14 +57,16 @@ class Dwarf:
     The files are read when a caller first asks for something, and must stay open.
     """
 
-    __slots__ = ("_alternate", "_entries", "_image", "_known", "_nested", "_ranges")
+    __slots__ = ("_alternate", "_entries", "_image", "_known", "_nested", "_ranges", "_walked")
 
     def __init__(self, image: ElfImage, alternate: ElfImage | None) -> None:
         self._image = image
         self._alternate = alternate
         self._entries: Entries | None = None
         self._known: dict[int, list[tuple[int, int, DwarfName]]] = {}
-        self._nested: dict[tuple[Entries, int], set[int]] = {}
+        # by unit, because whoever asks for one name mostly asks for more
+        self._nested: dict[Unit, set[int]] = {}
+        self._walked: dict[Unit, list[DwarfEntry]] = {}
 
     def find(self, name: str, until: float) -> list[DwarfName]:
         """Return the definitions whose name or linkage name is `name`.
@@ -109,9 +112,7 @@ class Dwarf:
     def _find(self, raw: bytes, until: float) -> list[DwarfName]:
         by_start: dict[int, DwarfName] = {}
         for top in self._units_with(raw, until):
-            for entry, _ in _walk(top, until):
-                if entry.tag not in (d.TAG_SUBPROGRAM, d.TAG_VARIABLE):
-                    continue
+            for entry in self._definitions(top.unit, until):
                 if raw not in self._names(entry, until):
                     continue
                 ranges = self._ranges.of(entry)
@@ -160,7 +161,7 @@ class Dwarf:
         known = self._known.get(top.unit.at)
         if known is None:
             known = []
-            for entry, _ in _walk(top, until):
+            for entry in self._definitions(top.unit, until):
                 ranges = self._ranges.of(entry) if entry.tag == d.TAG_SUBPROGRAM else []
                 names = self._names(entry, until, plain=True) if ranges else []
                 if names:
@@ -193,13 +194,18 @@ class Dwarf:
 
     def _is_nested(self, entry: DwarfEntry, until: float) -> bool:
         """Return whether a definition is a member of a namespace or class."""
-        unit = entry.unit
-        known = self._nested.get((unit.entries, unit.at))
-        if known is None:
-            walked = _walk(unit.entries.top(unit), until)
-            known = {each.at for each, is_nested in walked if is_nested}
-            self._nested[unit.entries, unit.at] = known
-        return entry.at in known
+        self._definitions(entry.unit, until)
+        return entry.at in self._nested[entry.unit]
+
+    def _definitions(self, unit: Unit, until: float) -> list[DwarfEntry]:
+        """Return the functions and variables of a unit that are not within functions."""
+        if unit not in self._walked:
+            walked = list(_walk(unit.entries.top(unit), until))
+            self._nested[unit] = {entry.at for entry, is_nested in walked if is_nested}
+            self._walked[unit] = [
+                entry for entry, _ in walked if entry.tag in (d.TAG_SUBPROGRAM, d.TAG_VARIABLE)
+            ]
+        return self._walked[unit]
 
     def _signature(
         self, vaddr: int | None, name: str, until: float, passing: ModuleType
@@ -226,7 +232,7 @@ class Dwarf:
             raise DwarfError("its debug information is in .dwo files (-gsplit-dwarf)")
         return [
             entry
-            for entry, _ in _walk(top, until)
+            for entry in self._definitions(top.unit, until)
             if entry.tag == d.TAG_SUBPROGRAM
             and any(start == vaddr for start, _ in self._ranges.of(entry)[:1])
         ]
@@ -236,7 +242,7 @@ class Dwarf:
         return [
             entry
             for top in self._units_with(raw, until)
-            for entry, _ in _walk(top, until)
+            for entry in self._definitions(top.unit, until)
             if entry.tag == d.TAG_SUBPROGRAM
             and raw in self._names(entry, until)
             and any(d.AT_EXTERNAL in each.values for each in _chain(entry))
@@ -283,12 +289,12 @@ def _offsets(strings: bytes, raw: bytes) -> Iterator[int]:
 
 
 def _walk(top: DwarfEntry, until: float) -> Iterator[tuple[DwarfEntry, bool]]:
-    """Yield a unit's definitions outside of functions, and whether a class or namespace has them.
+    """Yield definitions and members of a unit, and whether a class or namespace has them.
 
     Raises DwarfError if it takes too long.
     """
     entries = top.unit.entries
-    waiting = [entries.each_child(top)]
+    waiting = [entries.each_child(top, _WALKED)]
     while waiting:
         entry = next(waiting[-1], None)
         _check_time(until)
@@ -297,7 +303,7 @@ def _walk(top: DwarfEntry, until: float) -> Iterator[tuple[DwarfEntry, bool]]:
             continue
         yield entry, len(waiting) > 1
         if entry.tag in _NESTS:
-            waiting.append(entries.each_child(entry))
+            waiting.append(entries.each_child(entry, _WALKED))
 
 
 # A function's argument and result types, from the DWARF entry that begins at its address.
