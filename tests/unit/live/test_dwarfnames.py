@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import random
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
+from soscope.binfmt.dwarf.names import DwarfError
 from soscope.binfmt.source import FileSource
 from soscope.live.names.dwarfnames import DwarfNames
 from soscope.live.names.staticnames import ImageNames
@@ -37,6 +41,10 @@ FLAGS = [
     ("gcc", "-gdwarf-4"),
     ("gcc", "-g", "-no-pie", "-fno-pie"),
     ("gcc", "-g", "-gz=zlib"),
+    ("gcc", "-g", "-gz=zlib-gnu"),
+    ("gcc", "-gdwarf-2"),
+    ("gcc", "-gdwarf-4", "-fdebug-types-section"),
+    ("gcc", "-g", "-m32"),
     ("gcc", "-g", "-fdebug-types-section"),
     ("gcc", "-g", "-flto"),
     ("clang", "-gdwarf-5"),
@@ -178,6 +186,36 @@ def test_damaged_dwarf_is_said(section: str, tmp_path: Path) -> None:
     names.dwarf.at(0x1150)
     for note in names.image.notes:
         assert note.startswith("DWARF: ")
+
+
+@pytest.mark.parametrize("how", ["-gdwarf-4", "-gdwarf-5"])
+def test_damage_is_a_note_or_nothing(how: str, tmp_path: Path) -> None:
+    path, known = program(tmp_path, "gcc", how)
+    whole = path.read_bytes()
+    sections = {
+        name: slice(int(at, 16), int(at, 16) + int(size, 16))
+        for name, at, size in re.findall(
+            r"(\.debug_(?:info|abbrev|line|str))\s+PROGBITS\s+\w+ (\w+) (\w+)",
+            run("readelf", "-SW", path),
+        )
+    }
+    assert len(sections) == 4
+    chance = random.Random(11)
+    for _ in range(60):
+        damaged = bytearray(whole)
+        for _ in range(chance.randrange(1, 6)):
+            place = sections[chance.choice(sorted(sections))]
+            at = chance.randrange(place.start, place.stop)
+            damaged[at] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+        copy = tmp_path / "damaged"
+        copy.write_bytes(damaged)
+        names = Names(copy)
+        for name, (value, _) in known.items():
+            names.dwarf.find(name)
+            names.dwarf.at(value)
+            with contextlib.suppress(DwarfError):
+                names.dwarf.signature(value, name, 5.0)
+        assert all(note.startswith("DWARF: ") for note in names.image.notes)
 
 
 def test_files_are_closed(tmp_path: Path) -> None:
