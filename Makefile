@@ -57,5 +57,5 @@ bench: setup-test ## costs per call, start-up and throughput, beside the peers
 	$(VENV)/python -m benchmarks $(ARGS)
 
 clean: ## everything that was made here
-	rm -rf .venv build dist src/soscope/_agent .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist src/soscope/_agent .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -59,10 +59,7 @@ def test_python_is_formatted() -> None:
 
 
 def test_types_are_right() -> None:
-    # to fill a cache takes a third longer; who has one is a developer, and quick with it
-    is_kept = (REPOSITORY / ".mypy_cache").exists()
-    once = [] if is_kept else ["--no-incremental", "--cache-dir=/dev/null"]
-    check(tool("mypy"), "--python-executable", sys.executable, *once)
+    check(tool("mypy"), "--python-executable", sys.executable)
 
 
 def test_imports_point_down() -> None:

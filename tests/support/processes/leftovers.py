@@ -48,8 +48,8 @@ _FOLDERS = pytest.StashKey[tuple[str, ...]]()
 _OUTPUT = "soscope_left"  # of what xdist's workers tell
 _CHECKOUT = Path(__file__).parents[3]
 # What a run may make there.
-_MADE = {"build", ".pytest_cache", ".hypothesis", ".grimp_cache", ".import_linter_cache"}
-_MADE |= {".mypy_cache", ".ruff_cache"}
+_MADE = {"build", ".pytest_cache", ".ruff_cache", ".hypothesis"}
+_MADE |= {".grimp_cache", ".import_linter_cache"}
 _GRACE = 10.0  # seconds that processes have to end by themselves
 _CURRENT = "PYTEST_CURRENT_TEST"  # pytest's own: it changes with each step of a test
 # They may change: that one, and what a run remembers.
