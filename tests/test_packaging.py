@@ -115,6 +115,7 @@ def test_a_wheel_without_agent_reports(pure: Path, tmp_path: Path) -> None:
     assert refused.stderr.startswith("soscope: error: ")
 
 
+@pytest.mark.long
 def test_soscope_mem_is_a_wheel_of_its_own(source: Path, tmp_path: Path) -> None:
     """lld links its agent, as it does for zig, the compiler of machines that have no other."""
     need("gcc", "ld.lld")

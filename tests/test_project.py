@@ -58,6 +58,7 @@ def test_python_is_formatted() -> None:
     check(tool("ruff"), "format", "--no-cache", "--check", ".")
 
 
+@pytest.mark.long
 def test_types_are_right() -> None:
     check(tool("mypy"), "--python-executable", sys.executable)
 

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.agent import hosted
 
 
+@pytest.mark.long
 def test_each_block_has_its_own_word() -> None:
     hosted.check("side")

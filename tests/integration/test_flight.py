@@ -99,6 +99,7 @@ def test_what_happened_before_a_call(tmp_path: Path, follow: list[str]) -> None:
     assert not Path(f"{record}.2").exists()  # the second call came at once
 
 
+@pytest.mark.long
 @pytest.mark.every(2)
 @pytest.mark.parametrize("attached", [False, True])
 def test_a_signal_while_threads_go_on(tmp_path: Path, *, attached: bool) -> None:

@@ -87,6 +87,7 @@ def sizes(pid: int, way: str, folder: Path, counts: tuple[int, ...]) -> list[Siz
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 def test_later_sessions_take_no_more(way: str, tmp_path: Path) -> None:
     counts = (8, 16) if way == "times" else (2, 4)

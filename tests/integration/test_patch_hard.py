@@ -367,6 +367,7 @@ def test_who_has_taken_a_slot_over_keeps_what_it_held(tmp_path: Path) -> None:
 # ---- several at once ----
 
 
+@pytest.mark.long
 def test_several_at_once_never_harm_the_process(tmp_path: Path) -> None:
     other = library(tmp_path / "libother.so", ADDS.format(2000))
     wanted = [["--replace", instead()], ["--replace", f"patchee={other}:own"], ["--undo"]]

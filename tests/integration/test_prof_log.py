@@ -296,6 +296,7 @@ def test_children_have_their_own(program: Path, tmp_path: Path) -> None:
     assert (calls.count(parent), calls.count(child), len(calls)) == (10, 20, 30)
 
 
+@pytest.mark.long
 def test_a_running_process(tmp_path: Path) -> None:
     command = reported.program("reported", "cyg", "gcc", "-O0")
     record = tmp_path / "run.sosr"

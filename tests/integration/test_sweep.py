@@ -110,6 +110,7 @@ def copied(folder: Path) -> Path:
     return Path(shutil.copy(planted(), folder))
 
 
+@pytest.mark.long
 def test_what_is_planted_is_found_and_can_be_repeated(tmp_path: Path) -> None:
     program = copied(tmp_path)
     options = ("--json", "--", str(program))  # the limit is soscope's, by how long a run takes

@@ -3,7 +3,8 @@
 
 Files come in any order, and tests in any order within their file: what a file's fixtures have
 made serves all of its tests, and is made once. Each test has its place by itself, so a part of
-the suite runs in the order in which it does as a part of the whole.
+the suite runs in the order in which it does as a part of the whole. Tests with the mark `long` come
+first, so that no worker is left alone with one of them at the end.
 
     pytest --seed 4711
 """
@@ -61,9 +62,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     seed = config.stash[_KEY]
 
-    def place(item: pytest.Item) -> tuple[bytes, bytes]:
-        file = item.nodeid.partition("::")[0]
-        return _digest(seed, file), _digest(seed, item.nodeid)
+    def place(item: pytest.Item) -> tuple[bool, bytes, bytes]:
+        file, is_long = item.nodeid.partition("::")[0], item.get_closest_marker("long") is not None
+        return not is_long, _digest(seed, file), _digest(seed, item.nodeid)
 
     items.sort(key=place)
 

@@ -72,6 +72,7 @@ def test_programs_with_stacks_at_all_distances(
     assert_read_alike(directory, seed, steps, killed=None, stacks=stacks, threads=1)
 
 
+@pytest.mark.long
 @settings(max_examples=10)
 @given(seed=st.integers(0, 1 << 32), steps=st.integers(600, 4000), killed=KILLED)
 def test_programs_that_lose_events(
