@@ -398,7 +398,7 @@ def recorded(kind: str, pid: int, file: Path, *options: str) -> Iterator[subproc
 def shown(kind: str, file: Path) -> str:
     """Return all that the report of a recording says."""
     done = soscope(*RECORDERS[kind][1], file)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == (kind == "mem"), done.stderr  # sums that are partial end with 1
     return done.stdout + done.stderr
 
 

@@ -125,7 +125,7 @@ def test_a_debugger_below_f_is_named() -> None:
     words = [strace, "-o", os.devnull, "/bin/true"]
     assert run([*TRACE, "-q", "-o", os.devnull, "--", *words]).returncode == 0
     done = run([*TRACE, "-f", "-o", os.devnull, "--", *words])
-    assert f"{os.path.realpath(strace)}: what it starts it cannot trace, because -f" in done.stderr
+    assert f"{os.path.realpath(strace)}: it cannot trace what it starts, because -f" in done.stderr
 
 
 def test_counts_where_addresses_are_scarce(tmp_path: Path) -> None:

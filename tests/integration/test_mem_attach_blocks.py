@@ -361,7 +361,7 @@ def test_another_allocator_is_none_of_our_business(tmp_path: Path) -> None:
         (["attach", "-p", "1", "--blocks"], "-o REC is missing"),
         (["attach", "-p", "1", "-o", "x"], "are for --blocks"),
         (["leaks"], "neither a recording nor -p PID"),
-        (["leaks", "-p", "1", "x.sosr"], "two things"),
+        (["leaks", "-p", "1", "x.sosr"], "cannot be combined"),
         (["leaks", "--duration", "3s", "x.sosr"], "--duration is for -p PID"),
         (["leaks", "-p", "1", "--older", "3s", "--duration", "2s"], "longer than --older"),
         (["snapshot", "-p", "1", "--duration", "2s"], "--duration is for --blocks"),

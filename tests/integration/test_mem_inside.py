@@ -337,7 +337,7 @@ def test_a_program_begins_where_soscope_counts_already(python: str) -> None:
         done = soscope("mem", "snapshot", "-p", pid, "--json")
         seen = counts(json.loads(done.stdout), str(INSIDE))
         assert (seen[line_of("own")], seen[line_of("soscope's")]) == ({"bytes": 10}, {"bytes": 6})
-        assert "no more" in soscope("detach", "-p", pid).stdout
+        assert "no longer counts" in soscope("detach", "-p", pid).stdout
         assert process.communicate("\n", timeout=limit())[0] == ""
 
 
