@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.report.output import Form
 from soscope.verbs.main import Invocation, note
-from soscope.verbs.options import DEBUG, FORMAT, JSON, Option, Verb
+from soscope.verbs.options import DEBUG, FORMAT, JSON, Option, Verb, table
 
 USAGE = "soscope audit-resolver [options] [LD.SO]"
 
@@ -33,17 +33,13 @@ exit status: 0 lazy binding loses no argument register, 1 it does, or no trampol
 2 wrong usage.
 """
 
-OPTIONS = [
+OPTIONS = table(
     DEBUG,
-    Option(
-        "--why",
-        dest="why",
-        group="how to show it",
-        help="every call whose target the file does not say",
-    ),
+    "how to show it",
+    Option("--why", help="every call whose target the file does not say"),
     JSON,
     FORMAT,
-]
+)
 
 
 class AuditOptions:

@@ -19,6 +19,7 @@ from soscope.verbs.options import (
     follow_option,
     parse_processes,
     quiet_option,
+    table,
 )
 
 TYPE_CHECKING = False
@@ -63,8 +64,9 @@ process; 126 COMMAND cannot be executed, 127 it was not found. How COMMAND ended
 
 _WHAT = "what to show"
 
-OPTIONS = [
+OPTIONS = table(
     DEBUG,
+    _WHAT,
     Option(
         "-p",
         "--pid",
@@ -72,25 +74,22 @@ OPTIONS = [
         kind=LIST,
         metavar="PID",
         convert=parse_processes,
-        group=_WHAT,
         help="a process that runs already, by number or name; several: -p A -p B, -p A,B",
     ),
     Option(
         "-e",
         "--select",
-        dest="select",
         kind=LIST,
         metavar="FUNCTION",
-        group=_WHAT,
         help="a function, a glob, or several with commas between them: ask whether it is called",
     ),
     follow_option(_WHAT, "children, too"),
     duration_option(_WHAT, "watch for TIME; the command goes on"),
-    Option("--never", dest="never", group=_WHAT, help="name the functions that were never called"),
+    Option("--never", help="name the functions that were never called"),
     JSON,
     FORMAT,
     quiet_option(JSON.group, "no notes at the end"),
-]
+)
 
 VERB = Verb(
     "called",

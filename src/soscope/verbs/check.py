@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.report.output import Form
 from soscope.verbs.main import Invocation, note, say
-from soscope.verbs.options import DEBUG, FORMAT, JSON, VALUE, Option, Values, Verb
+from soscope.verbs.options import DEBUG, FORMAT, JSON, Option, Values, Verb, table
 
 USAGE = "soscope check [options] FILE…"
 
@@ -36,38 +36,20 @@ exit status: 0 no fault, 1 a fault (with --strict also a remark), or a file cann
 usage.
 """
 
-OPTIONS = [
+OPTIONS = table(
     DEBUG,
-    Option(
-        "--strict",
-        dest="strict",
-        group="what to look for",
-        help="remarks count as faults",
-    ),
+    "what to look for",
+    Option("--strict", help="remarks count as faults"),
     Option(
         "--hardening",
-        dest="hardening",
-        group="what to look for",
         help="list files that are not built for IBT and shadow stacks (x86), BTI and PAC"
         " (aarch64), too",
     ),
-    Option(
-        "--run",
-        dest="run",
-        group="what to look for",
-        help="run every stub under an emulator, unbound and bound, and compare",
-    ),
-    Option(
-        "--arch",
-        dest="arch",
-        kind=VALUE,
-        metavar="ARCH",
-        group="what to look for",
-        help="only images for this architecture",
-    ),
+    Option("--run", help="run every stub under an emulator, unbound and bound, and compare"),
+    Option("--arch", metavar="ARCH", help="only images for this architecture"),
     JSON,
     FORMAT,
-]
+)
 
 
 class CheckOptions:

@@ -18,15 +18,14 @@ from soscope.report.trace.display import (
 )
 from soscope.verbs.options import (
     COUNT,
-    FLAG,
     LIST,
-    VALUE,
     Option,
     Values,
     format_option,
     json_option,
     parse_count,
     parse_duration,
+    table,
 )
 
 TYPE_CHECKING = False
@@ -122,8 +121,6 @@ def top_option(*aliases: str) -> Option:
     """Return --top. `aliases` are spellings of which no help tells."""
     return Option(
         "--top",
-        dest="top",
-        kind=VALUE,
         metavar="N",
         convert=_parse_top,
         group=_GROUP,
@@ -132,52 +129,32 @@ def top_option(*aliases: str) -> Option:
     )
 
 
-SUMMARY = [
+SUMMARY = table(
+    _GROUP,
     Option(
         "--sort",
-        dest="sort",
-        kind=VALUE,
         metavar="KEY",
         convert=parse_column,
-        group=_GROUP,
         help="order of the rows: seconds (usual), total, calls, errors, min, max, name, …",
     ),
     Option(
         "--by",
-        dest="by",
-        kind=VALUE,
         metavar="WHAT",
         choices=names.GROUPS,
-        group=_GROUP,
         help="a row for each symbol, image that is called, or caller and symbol",
     ),
     Option(
         "-U",
         "--columns",
-        dest="columns",
-        kind=VALUE,
         metavar="COLUMNS",
         default=(),
         convert=parse_columns,
-        group=_GROUP,
         help="these columns in this order: -U calls,p99,name",
     ),
     top_option(),
-    Option(
-        "--inclusive",
-        dest="inclusive",
-        kind=FLAG,
-        group=_GROUP,
-        help="times include nested calls, as in ltrace",
-    ),
-    Option(
-        "--histogram",
-        dest="histogram",
-        kind=FLAG,
-        group=_GROUP,
-        help="how many calls took how long, and percentiles",
-    ),
-]
+    Option("--inclusive", help="times include nested calls, as in ltrace"),
+    Option("--histogram", help="how many calls took how long, and percentiles"),
+)
 
 
 # Grouping -> columns that it adds up over, and that the table does not have.
@@ -233,29 +210,19 @@ def given(values: Values) -> str | None:
 _GROUP_VIEWS = "how to show them"
 _FOR_ALL = {"top"}  # options of the table that also apply to call paths and images
 
-VIEWS = [
+VIEWS = table(
+    _GROUP_VIEWS,
     Option(
         "--tree",
-        dest="tree",
-        group=_GROUP_VIEWS,
         help="calls inside of calls, each with its time; with -c: sums for each way to a call",
     ),
     Option(
         "--graph",
-        dest="graph",
-        group=_GROUP_VIEWS,
         rivals="mode",
         help="at the end: which image calls which, how often and for how long",
     ),
-    Option(
-        "--svg",
-        dest="svg",
-        kind=VALUE,
-        metavar="FILE",
-        group=_GROUP_VIEWS,
-        help="that graph as a picture; without --graph, no text of it",
-    ),
-]
+    Option("--svg", metavar="FILE", help="that graph as a picture; without --graph, no text of it"),
+)
 
 
 def check_views(values: Values) -> None:
@@ -326,134 +293,83 @@ _GROUP_DISPLAY = "how to show them"
 _MOST_COLUMNS = 10_000
 MOST_FRAMES = 64  # native frames, and as many of an interpreter
 
-DISPLAY = [
+DISPLAY = table(
+    _GROUP_DISPLAY,
     Option(
         "-t",
         "--time",
-        dest="time",
         kind=COUNT,
-        group=_GROUP_DISPLAY,
         help="begin lines with the time; -tt: with microseconds; -ttt: as seconds since 1970",
     ),
-    Option(
-        "-r",
-        "--relative",
-        dest="relative",
-        group=_GROUP_DISPLAY,
-        help="begin lines with the time since the one before",
-    ),
-    Option(
-        "-T",
-        "--durations",
-        dest="durations",
-        group=_GROUP_DISPLAY,
-        help="end lines with the time in the call",
-    ),
+    Option("-r", "--relative", help="begin lines with the time since the one before"),
+    Option("-T", "--durations", help="end lines with the time in the call"),
     Option(
         "-s",
         "--string-limit",
-        dest="string_limit",
-        kind=VALUE,
         metavar="N",
         default=32,
         convert=parse_count,
-        group=_GROUP_DISPLAY,
         help="bytes of a string to show (32)",
     ),
-    Option(
-        "--no-demangle",
-        dest="no_demangle",
-        group=_GROUP_DISPLAY,
-        help="names of C++ as they are linked",
-    ),
+    Option("--no-demangle", help="names of C++ as they are linked"),
     Option(
         "-A",
         "--elements",
-        dest="elements",
-        kind=VALUE,
         metavar="N",
         convert=parse_elements,
-        group=_GROUP_DISPLAY,
         help="elements of an array to show (all that were kept)",
     ),
     Option(
         "-n",
         "--indent",
-        dest="indent",
-        kind=VALUE,
         metavar="N",
         default=0,
         convert=parse_indent,
-        group=_GROUP_DISPLAY,
         help="indent by N columns for each call that a call is inside of",
     ),
     Option(
         "-a",
         "--align",
         dest="column",
-        kind=VALUE,
         metavar="COLUMN",
         convert=parse_count,
-        group=_GROUP_DISPLAY,
         help=f"where the equals sign stands ({RESULT_COLUMN})",
     ),
     Option(
         "-i",
         "--instruction-pointer",
         dest="places",
-        group=_GROUP_DISPLAY,
         help="begin lines with where the call returns to: [image+0x1234]",
     ),
     Option(
         "-k",
         "--stack-traces",
         dest="has_stacks",
-        group=_GROUP_DISPLAY,
         help="below each line, the stack of the call: native, Python's and Ruby's frames",
     ),
     Option(
         "--stack-depth",
-        dest="stack_depth",
-        kind=VALUE,
         metavar="N",
         convert=parse_count,
-        group=_GROUP_DISPLAY,
         help=f"frames of a stack at most, with -k ({MOST_FRAMES})",
     ),
     Option(
         "--color",
         dest="colour",
-        kind=VALUE,
         metavar="WHEN",
         default=COLOUR_AUTO,
         choices=COLOURS,
-        group=_GROUP_DISPLAY,
         help="colours: auto (on a terminal, without NO_COLOR), always, never",
     ),
     json_option(_GROUP_DISPLAY, "JSON Lines, one for each event; with -c one document"),
     format_option(_GROUP_DISPLAY),
-    Option(
-        "-q",
-        "--quiet",
-        dest="quiet",
-        group=_GROUP_DISPLAY,
-        rivals="volume",
-        help="no notes at the end",
-    ),
-    Option(
-        "-v",
-        "--verbose",
-        dest="verbose",
-        group=_GROUP_DISPLAY,
-        rivals="volume",
-        help="more notes at the end",
-    ),
-]
+    Option("-q", "--quiet", rivals="volume", help="no notes at the end"),
+    Option("-v", "--verbose", rivals="volume", help="more notes at the end"),
+)
 
 PROTOTYPES = Option(
     "-F",
     "--prototypes",
-    dest="prototypes",
     kind=LIST,
     metavar="FILE",
     group="what to know of functions",
@@ -654,30 +570,26 @@ def _of_day(text: str) -> int:
     return ((hours * 60 + minutes) * 60 + seconds) * _SECOND + int(part.ljust(9, "0"))
 
 
-FILTERS = [
+FILTERS = table(
+    _GROUP_FILTERS,
     Option(
         "--slower",
-        dest="slower",
-        kind=VALUE,
         metavar="TIME",
         convert=parse_duration,
-        group=_GROUP_FILTERS,
         help="calls that take TIME or more: 5ms, 1s",
     ),
     Option(
-        "-z", "--successful-only", dest="successes", group=_GROUP_FILTERS, rivals="ends",
+        "-z",
+        "--successful-only",
+        dest="successes",
+        rivals="ends",
         help="calls that returned and did not fail",
     ),
-    Option(
-        "-Z", "--failed-only", dest="failures", group=_GROUP_FILTERS, rivals="ends",
-        help="calls that failed",
-    ),
+    Option("-Z", "--failed-only", dest="failures", rivals="ends", help="calls that failed"),
     Option(
         "--where",
-        dest="where",
         kind=LIST,
         metavar="CONDITION",
-        group=_GROUP_FILTERS,
         help="calls of which it holds: 'ret < 0', 'size > 1MiB' (repeatable: all of them)",
     ),
     Option(
@@ -686,16 +598,12 @@ FILTERS = [
         dest="paths",
         kind=LIST,
         metavar="PATH",
-        group=_GROUP_FILTERS,
         help="calls that name this path (repeatable: one of them)",
     ),
     Option(
         "--depth",
-        dest="depth",
-        kind=VALUE,
         metavar="N",
         convert=parse_level,
-        group=_GROUP_FILTERS,
         help="N levels of calls inside calls; 1: the outermost",
     ),
     Option(
@@ -704,29 +612,17 @@ FILTERS = [
         kind=LIST,
         metavar="TID",
         convert=parse_count,
-        group=_GROUP_FILTERS,
         help="calls of this thread (repeatable)",
     ),
     Option(
         "--since",
-        dest="since",
-        kind=VALUE,
         metavar="WHEN",
         convert=parse_moment,
-        group=_GROUP_FILTERS,
         help="calls from then on: 2s after the beginning, 12:34:56",
     ),
-    Option(
-        "--until",
-        dest="until",
-        kind=VALUE,
-        metavar="WHEN",
-        convert=parse_moment,
-        group=_GROUP_FILTERS,
-        help="calls up to then",
-    ),
-    Option("-b", "--no-signals", dest="no_signals", group=_GROUP_FILTERS, help="no signals"),
-]  # fmt: skip
+    Option("--until", metavar="WHEN", convert=parse_moment, help="calls up to then"),
+    Option("-b", "--no-signals", help="no signals"),
+)
 
 # Options that need single calls, and so cannot be applied to sums.
 _ONE_BY_ONE = {
@@ -827,29 +723,24 @@ def parse_signal(text: str) -> int:
     return int(getattr(signal, name))
 
 
-ON_OFF = [
+ON_OFF = table(
+    _GROUP_TRIGGERS,
     Option(
         "--on",
-        dest="on",
         kind=LIST,
         metavar="EXPR",
-        group=_GROUP_TRIGGERS,
         help="recording begins with a call that EXPR chooses (repeatable)",
     ),
     Option(
         "--off",
-        dest="off",
         kind=LIST,
         metavar="EXPR",
-        group=_GROUP_TRIGGERS,
         help="recording ends with a call that EXPR chooses; --on begins it again (repeatable)",
     ),
-]
+)
 
 TOGGLE = Option(
     "--toggle",
-    dest="toggle",
-    kind=VALUE,
     metavar="SIGNAL",
     convert=parse_signal,
     group=_GROUP_TRIGGERS,
@@ -858,39 +749,28 @@ TOGGLE = Option(
 
 LAST = Option(
     "--last",
-    dest="last",
-    kind=VALUE,
     metavar="TIME",
     convert=parse_duration,
     group=_GROUP_TRIGGERS,
     help="calls of the last TIME before the end: 10s",
 )
 
-FLIGHT = [
+FLIGHT = table(
+    _GROUP_TRIGGERS,
     Option(
         "--last",
-        dest="last",
-        kind=VALUE,
         metavar="TIME",
         convert=parse_duration,
-        group=_GROUP_TRIGGERS,
         help="only the calls of the last TIME before the end, or before a trigger",
     ),
-    Option(
-        "--on-crash",
-        dest="on_crash",
-        group=_GROUP_TRIGGERS,
-        help="with --last: when a signal has killed a process",
-    ),
+    Option("--on-crash", help="with --last: when a signal has killed a process"),
     Option(
         "--on-symbol",
-        dest="on_symbol",
         kind=LIST,
         metavar="EXPR",
-        group=_GROUP_TRIGGERS,
         help="with --last: when a process makes a call that EXPR chooses (repeatable)",
     ),
-]
+)
 
 # Options that a ring of the newest calls does not support, by the name of the value.
 _RIVALS = {

@@ -12,12 +12,12 @@ from soscope.verbs.options import (
     DEBUG,
     FORMAT,
     JSON,
-    VALUE,
     Option,
     Values,
     Verb,
     parse_count,
     pid_option,
+    table,
 )
 
 TYPE_CHECKING = False
@@ -64,45 +64,33 @@ _WHAT = "what to look at"
 _FILES = "of files"
 _SHOW = JSON.group
 
-OPTIONS = [
+OPTIONS = table(
     DEBUG,
     pid_option(group=_WHAT),
+    _WHAT,
     Option(
         "--from",
         dest="from_",
-        kind=VALUE,
         metavar="IMAGE",
-        group=_WHAT,
         help="calls of this image; MAIN is the program (-p)",
     ),
+    _FILES,
     Option(
         "--arch",
-        dest="arch",
-        kind=VALUE,
         metavar="ARCH",
-        group=_FILES,
         help="of a fat file the image for this architecture (x86_64, arm64, …)",
     ),
-    Option(
-        "--svg",
-        dest="svg",
-        kind=VALUE,
-        metavar="FILE",
-        group=_FILES,
-        help="write a picture to FILE",
-    ),
+    Option("--svg", metavar="FILE", help="write a picture to FILE"),
+    _SHOW,
     Option(
         "--width",
-        dest="width",
-        kind=VALUE,
         metavar="N",
         convert=parse_count,
-        group=_SHOW,
         help="write for N columns instead of the terminal's",
     ),
     JSON,
     FORMAT,
-]
+)
 
 
 class ExplainOptions:

@@ -16,7 +16,7 @@ from soscope.export.profiles import (
     format_of,
 )
 from soscope.verbs.main import Invocation, note
-from soscope.verbs.options import DEBUG, VALUE, Option, Verb, output_option, parse_count
+from soscope.verbs.options import DEBUG, Option, Verb, output_option, parse_count, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,38 +61,30 @@ exit status: 0 fine, 1 the recording is damaged or not complete, or has not what
 or OUT cannot be written, 2 wrong usage.
 """
 
-OPTIONS = [
+OPTIONS = table(
     DEBUG,
     output_option("OUT", "write OUT; -: standard output"),
+    "what to write",
     Option(
         "--format",
-        dest="format",
-        kind=VALUE,
         metavar="FORMAT",
-        group="what to write",
         help="perfetto, chrome, firefox, speedscope, folded; of calls parquet, csv, jsonl; of "
         "profiles gmon, callgrind, pprof, otlp, json (by OUT's ending)",
     ),
     Option(
         "--weight",
-        dest="weight",
-        kind=VALUE,
         metavar="ns|calls|samples",
-        group="what to write",
         help="folded: what a stack weighs, its self time (ns), its calls or its samples",
     ),
     Option(
         "-s",
         "--string-limit",
-        dest="string_limit",
-        kind=VALUE,
         metavar="N",
         default=32,
         convert=parse_count,
-        group="what to write",
         help="bytes of a string to show (32)",
     ),
-]
+)
 
 VERB = Verb(
     "export",

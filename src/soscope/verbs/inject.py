@@ -18,7 +18,6 @@ from soscope.verbs.options import (
     COUNT,
     LIST,
     ONCE,
-    VALUE,
     CommandVerb,
     Option,
     Values,
@@ -30,6 +29,7 @@ from soscope.verbs.options import (
     parse_count,
     parse_duration,
     pids_option,
+    table,
 )
 
 TYPE_CHECKING = False
@@ -84,14 +84,13 @@ def _callers(text: str) -> str:
     return text
 
 
-SWEEP_OPTIONS = [
+SWEEP_OPTIONS = table(
+    GROUP,
     Option(
         "--sweep",
-        dest="sweep",
         kind=ONCE,
         metavar="SET",
         convert=_functions,
-        group=GROUP,
         help="fail each call site of these functions once, in a run of its own",
     ),
     Option(
@@ -100,37 +99,23 @@ SWEEP_OPTIONS = [
         kind=LIST,
         metavar="IMAGE",
         convert=_callers,
-        group=GROUP,
         help="only call sites in this image (repeatable): a name, a glob, a path, MAIN",
     ),
     Option(
         "--test",
-        dest="test",
-        kind=VALUE,
         metavar="SHELL",
-        group=GROUP,
         help="status 0 says that the output, its standard input, is right",
     ),
     Option(
-        "-j",
-        "--jobs",
-        dest="jobs",
-        kind=VALUE,
-        metavar="N",
-        convert=_jobs,
-        group=GROUP,
-        help="runs at a time (the number of processors)",
+        "-j", "--jobs", metavar="N", convert=_jobs, help="runs at a time (the number of processors)"
     ),
     Option(
         "--timeout",
-        dest="timeout",
-        kind=VALUE,
         metavar="TIME",
         convert=parse_duration,
-        group=GROUP,
         help="what takes longer hangs (ten times the first run, at least 5s)",
     ),
-]
+)
 
 
 class SweepOptions:
@@ -258,24 +243,21 @@ _SHARED = {
 }  # fmt: skip
 _PID = pids_option(group=_GROUP, about="a process that runs already; several: -p A -p B, -p A,B")
 
-OPTIONS = [
+OPTIONS = table(
     _PID,
+    _GROUP,
     Option(
         "-e",
         dest="rules",
         kind=LIST,
         metavar="RULE",
         convert=parse_rule,
-        group=_GROUP,
         help="calls that fail, return something else, or wait (repeatable)",
     ),
     Option(
         "--seed",
-        dest="seed",
-        kind=VALUE,
         metavar="N",
         convert=parse_count,
-        group=_GROUP,
         help="what probability= chooses by: the same again for the same N",
     ),
     follow_option(_GROUP, "in children, too", kind=COUNT),
@@ -287,7 +269,7 @@ OPTIONS = [
     format_option(_SHOWING),
     *SWEEP_OPTIONS,
     *(option for option in trace.OPTIONS if option.dest in _SHARED),
-]
+)
 
 
 class InjectOptions:

@@ -22,7 +22,6 @@ from soscope.verbs.options import (
     FLAG,
     FORMAT,
     JSON,
-    VALUE,
     Option,
     Values,
     Verb,
@@ -30,6 +29,7 @@ from soscope.verbs.options import (
     remote_option,
     selection_options,
     sysroot_option,
+    table,
     without_program,
 )
 
@@ -100,50 +100,26 @@ _TABLES = [
     _table("symbols", "only the symbols that a loader sees"),
     _table("needed", "only the libraries that it needs, and where they are"),
 ]
-_FILES_ALONE = [
+_FILES_ALONE = table(
     *_TABLES,
+    _FILES,
     Option(
         "--arch",
-        dest="arch",
-        kind=VALUE,
         metavar="ARCH",
-        group=_FILES,
         help="only images for this architecture (x86-64, aarch64, arm64, …)",
     ),
-    Option(
-        "--embedded",
-        dest="embedded",
-        group=_FILES,
-        help="also images that lie within other files",
-    ),
-]
+    Option("--embedded", help="also images that lie within other files"),
+)
 _SYSROOT = sysroot_option(
     _FILES, "look for libraries below this folder, as a system that lies there would"
 )
-_PROCESS_ALONE = [
-    Option(
-        "--changed",
-        dest="changed",
-        group=_WHICH,
-        help="only slots that differ from what the loader would have written (-p)",
-    ),
-    Option(
-        "--svg",
-        dest="svg",
-        kind=VALUE,
-        metavar="FILE",
-        group=_WHERE,
-        help="write a picture of who calls whom to FILE (-p)",
-    ),
-    Option(
-        "--dot",
-        dest="dot",
-        kind=VALUE,
-        metavar="FILE",
-        group=_WHERE,
-        help="write the same as a graph for graphviz to FILE (-p)",
-    ),
-]
+_PROCESS_ALONE = table(
+    _WHICH,
+    Option("--changed", help="only slots that differ from what the loader would have written (-p)"),
+    _WHERE,
+    Option("--svg", metavar="FILE", help="write a picture of who calls whom to FILE (-p)"),
+    Option("--dot", metavar="FILE", help="write the same as a graph for graphviz to FILE (-p)"),
+)
 
 OPTIONS = [
     DEBUG,

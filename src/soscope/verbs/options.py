@@ -31,9 +31,11 @@ class Option:
     """One option: its spelling, its value and its help.
 
     `flags` are its spellings, `aliases` are former ones, of which no help tells, and `dest` is the
-    attribute that it sets. `convert` makes a value
-    from a word, and `choices` are the words that are allowed. Only one of the options
-    with the same `rivals` may be given.
+    attribute that it sets, which has the name of the last flag unless another one is given.
+    `convert` makes a value from a word, and `choices` are the words that are allowed. An option
+    with a `metavar` or choices takes a word, unless `kind` says how many. Only one of the options
+    with the same `rivals` may be given. `group` is its heading in the help, None if `table` sets
+    it.
     """
 
     __slots__ = (
@@ -53,10 +55,10 @@ class Option:
     def __init__(
         self,
         *flags: str,
-        dest: str,
         help: str,  # noqa: A002  as users call it
-        group: str,
-        kind: str = FLAG,
+        group: str | None = None,
+        dest: str = "",
+        kind: str = "",
         metavar: str = "",
         default: Any = None,
         convert: Callable[[str], Any] | None = None,
@@ -66,12 +68,12 @@ class Option:
     ) -> None:
         self.flags = flags
         self.aliases = aliases
-        self.dest = dest
+        self.dest = dest or flags[-1].lstrip("-").replace("-", "_")
         self.help = help
         self.group = group
-        self.kind = kind
-        self.metavar = metavar
-        self.default = {FLAG: False, COUNT: 0}.get(kind, default)
+        self.metavar = metavar or "|".join(choices)
+        self.kind = kind or (VALUE if self.metavar else FLAG)
+        self.default = {FLAG: False, COUNT: 0}.get(self.kind, default)
         self.convert = convert
         self.choices = choices
         self.rivals = rivals
@@ -98,6 +100,25 @@ class Option:
             raise UsageError(
                 f"{self.flags[-1]}: {error.message}", hint=error.hint, slug=error.slug
             ) from error
+
+
+def table(*rows: str | Option) -> list[Option]:
+    """Return options as a list. A text is the group of the options behind it that have none.
+
+    >>> from soscope.verbs.options import Option, table
+    >>> [option.group for option in table("where to", Option("-o", metavar="FILE", help="a file"))]
+    ['where to']
+    """
+    options: list[Option] = []
+    group = ""
+    for row in rows:
+        if isinstance(row, str):
+            group = row
+            continue
+        if row.group is None:
+            row.group = group
+        options.append(row)
+    return options
 
 
 class Values:
@@ -264,8 +285,6 @@ def format_option(group: str, *more: str) -> Option:
     return Option(
         "--format",
         dest="form",
-        kind=VALUE,
-        metavar="|".join(names),
         choices=names,
         group=group,
         help="md: Markdown, one fact a line; --json is --format json",
@@ -295,8 +314,6 @@ AUTO, ALWAYS, NEVER = "auto", "always", "never"
 
 LIVE = Option(
     "--live",
-    dest="live",
-    kind=VALUE,
     metavar="WHEN",
     default=AUTO,
     choices=(AUTO, ALWAYS, NEVER),
@@ -313,25 +330,9 @@ def selection_options(
 ) -> tuple[Option, Option, Option]:
     """Return -e, --from and -l, with the given help texts."""
     return (
-        Option(
-            "-e",
-            "--select",
-            dest="select",
-            kind=LIST,
-            metavar="EXPR",
-            group=group,
-            help=select,
-        ),
+        Option("-e", "--select", kind=LIST, metavar="EXPR", group=group, help=select),
         Option("--from", dest="from_", kind=LIST, metavar="IMAGE", group=group, help=from_),
-        Option(
-            "-l",
-            "--to",
-            dest="to",
-            kind=LIST,
-            metavar="IMAGE",
-            group=group,
-            help=to,
-        ),
+        Option("-l", "--to", kind=LIST, metavar="IMAGE", group=group, help=to),
     )
 
 
@@ -425,7 +426,7 @@ def duration_text(ns: int) -> str:
 _MOST_PROCESS = 1 << 31  # range of pid_t
 
 HOW = "how to show it"
-JSON = Option("--json", dest="json", group=HOW, help="one JSON document")
+JSON = Option("--json", group=HOW, help="one JSON document")
 FORMAT = format_option(HOW)
 
 
@@ -434,7 +435,6 @@ def pid_option(*, group: str = "what to look at", about: str = "it is not stoppe
     return Option(
         "-p",
         "--pid",
-        dest="pid",
         kind=ONCE,
         metavar="PID",
         convert=parse_pid,
@@ -447,7 +447,6 @@ def duration_option(group: str, about: str, *, kind: str = VALUE) -> Option:
     """Return --duration."""
     return Option(
         "--duration",
-        dest="duration",
         kind=kind,
         metavar="TIME",
         convert=parse_duration,
@@ -459,19 +458,17 @@ def duration_option(group: str, about: str, *, kind: str = VALUE) -> Option:
 
 def output_option(metavar: str, about: str, *, group: str = "where to") -> Option:
     """Return -o. Its value is a path, None if it is not given."""
-    return Option(
-        "-o", "--output", dest="output", kind=VALUE, metavar=metavar, group=group, help=about
-    )
+    return Option("-o", "--output", metavar=metavar, group=group, help=about)
 
 
 def quiet_option(group: str = HOW, about: str = "no notes at the end") -> Option:
     """Return -q."""
-    return Option("-q", "--quiet", dest="quiet", group=group, help=about)
+    return Option("-q", "--quiet", group=group, help=about)
 
 
 def json_option(group: str = HOW, about: str = "one JSON document") -> Option:
     """Return --json."""
-    return Option("--json", dest="json", group=group, help=about)
+    return Option("--json", group=group, help=about)
 
 
 def follow_option(
@@ -573,7 +570,6 @@ def remote_option(group: str) -> Option:
     """Return --remote."""
     return Option(
         "--remote",
-        dest="remote",
         kind=ONCE,
         metavar=ADDRESS,
         convert=parse_address,
@@ -585,15 +581,7 @@ def remote_option(group: str) -> Option:
 
 def sysroot_option(group: str, about: str) -> Option:
     """Return --sysroot."""
-    return Option(
-        "--sysroot",
-        dest="sysroot",
-        kind=VALUE,
-        metavar="DIR",
-        default="",
-        group=group,
-        help=about,
-    )
+    return Option("--sysroot", metavar="DIR", default="", group=group, help=about)
 
 
 def without_program(words: list[str]) -> tuple[list[str], str]:
@@ -611,14 +599,12 @@ def without_program(words: list[str]) -> tuple[list[str], str]:
     return words[:at] + words[at + 2 :], words[at + 1]
 
 
-DEBUG = Option("--debug", dest="debug", group="", help="show tracebacks of soscope's own errors")
+DEBUG = Option("--debug", group="", help="show tracebacks of soscope's own errors")
 
 
 # What every verb takes. Verbs that have more to say or to leave out have options of their own.
 _HUSH = quiet_option("", "no notes on standard error")
-_VERBOSE = Option(
-    "-v", "--verbose", dest="verbose", group="", help="more notes, if this verb has more"
-)
+_VERBOSE = Option("-v", "--verbose", group="", help="more notes, if this verb has more")
 
 
 # A verb's table of options with its help, and the reading of the words behind the verb.
@@ -820,7 +806,6 @@ ROWS_LIMIT = Option(
     "--limit",
     aliases=("--top",),
     dest="rows",
-    kind=VALUE,
     metavar="N",
     convert=parse_count,
     group=HOW,

@@ -29,7 +29,6 @@ _GROUP = "what to replace"
 
 REPLACE = Option(
     "--replace",
-    dest="replace",
     kind=LIST,
     metavar="SYMBOL=LIB:FUNCTION",
     convert=parse_replacement,
@@ -122,7 +121,6 @@ _SHOWING = JSON.group
 _PID = pid_option(about="it stands still for some milliseconds")
 _UNDO = Option(
     "--undo",
-    dest="undo",
     group=REPLACE.group,
     help="give slots their old bytes, of all functions or of SYMBOL...",
 )

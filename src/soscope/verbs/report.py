@@ -32,6 +32,7 @@ from soscope.verbs.options import (
     output_option,
     parse_pid,
     selection_options,
+    table,
     understand,
 )
 from soscope.verbs.prof.reading import BIASES, IMAGE
@@ -132,13 +133,12 @@ class ReportOptions:
         self.of_calls: list[str] = []
 
 
-OPTIONS = [
+OPTIONS = table(
     DEBUG,
+    "what to show",
     Option(
         "-c",
         "--summary",
-        dest="summary",
-        group="what to show",
         rivals="mode",
         help="a table of calls, times and errors instead of the calls",
     ),
@@ -146,7 +146,6 @@ OPTIONS = [
         "-C",
         "--summary-too",
         dest="both",
-        group="what to show",
         rivals="mode",
         help="the calls, and behind them the table of -c",
     ),
@@ -156,6 +155,7 @@ OPTIONS = [
         from_="calls made by this image; all: every image",
         to="calls to functions of this image",
     ),
+    "which calls",
     Option(
         "-p",
         "--pid",
@@ -163,7 +163,6 @@ OPTIONS = [
         kind=LIST,
         metavar="PID",
         convert=parse_pid,
-        group="which calls",
         help="calls of this process (repeatable)",
     ),
     *ON_OFF,
@@ -178,7 +177,7 @@ OPTIONS = [
     IMAGE,
     *BIASES,
     output_option("FILE", "write to FILE"),
-]
+)
 
 
 # Options that also apply to a profile.

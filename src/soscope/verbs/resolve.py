@@ -12,7 +12,6 @@ from soscope.verbs.options import (
     DEBUG,
     FORMAT,
     JSON,
-    VALUE,
     Option,
     Values,
     Verb,
@@ -20,6 +19,7 @@ from soscope.verbs.options import (
     pid_option,
     remote_option,
     sysroot_option,
+    table,
     the_pid,
     without_program,
 )
@@ -73,56 +73,41 @@ permitted, 4 no such process.
 _WHICH = "which one"
 _SHOW = "how to show it"
 
-OPTIONS = [
+OPTIONS = table(
     DEBUG,
     pid_option(group=_WHICH, about="it is only read, and never stopped"),
     remote_option(_WHICH),
     sysroot_option(_WHICH, "where the system of a remote program lies"),
+    _WHICH,
     Option(
         "--thread",
-        dest="thread",
-        kind=VALUE,
         metavar="TID",
         convert=parse_count,
-        group=_WHICH,
         help="whose thread-local variables are meant (the first thread's)",
     ),
     Option(
         "--namespace",
-        dest="namespace",
-        kind=VALUE,
         metavar="N",
         convert=parse_count,
-        group=_WHICH,
         help="the namespace, as dlmopen makes them (0)",
     ),
     Option(
         "--seen-from",
-        dest="seen_from",
-        kind=VALUE,
         metavar="IMAGE",
-        group=_WHICH,
         help="what the slot of this image is bound to, instead of a look-up",
     ),
-    Option(
-        "--all",
-        dest="all",
-        group=_SHOW,
-        help="every definition, in the loader's order; * marks the one that is found",
-    ),
+    _SHOW,
+    Option("--all", help="every definition, in the loader's order; * marks the one that is found"),
     Option(
         "--read",
-        dest="read",
-        kind=VALUE,
         metavar="FORMAT",
-        group=_SHOW,
         help="read the value, too: str, i8 to u64, f32, f64, ptr, hex:N or letters of Python's "
         "struct; * before it follows a pointer first",
     ),
-    Option("--why", dest="why", group=_SHOW, help="the steps that lead to the answer"),
+    Option("--why", help="the steps that lead to the answer"),
     JSON,
     FORMAT,
-]
+)
 
 
 class ResolveOptions:

@@ -40,7 +40,6 @@ from soscope.verbs.options import (
     DEBUG,
     LIST,
     LIVE,
-    VALUE,
     CommandVerb,
     Option,
     Values,
@@ -53,6 +52,7 @@ from soscope.verbs.options import (
     remote_option,
     selection_options,
     size_text,
+    table,
     understand,
 )
 
@@ -71,46 +71,34 @@ if TYPE_CHECKING:
 
 _GROUP = "programs of other architectures"
 
-EMULATION = (
+EMULATION = table(
     remote_option(_GROUP),
+    _GROUP,
     Option(
         "--sysroot",
-        dest="sysroot",
-        kind=VALUE,
         metavar="DIR",
-        group=_GROUP,
         help="where the system of the command's machine lies (Debian's cross libraries)",
     ),
     Option(
         "--qemu",
-        dest="qemu",
-        kind=VALUE,
         metavar="PATH",
-        group=_GROUP,
         help="the emulator that runs the command (qemu-ARCH, by the command's machine)",
     ),
     Option(
         "--engine",
-        dest="engine",
-        kind=VALUE,
         metavar="NAME",
         choices=ENGINES,
-        group=_GROUP,
         help="how its calls are seen: auto, poison (slots that fault), sites (breakpoints), slot",
     ),
     Option(
         "--check",
-        dest="check",
-        group=_GROUP,
         help="see its calls by two engines: the last line compares, status 1 if they differ",
     ),
     Option(
         "-x",
         "--inside",
-        dest="inside",
         kind=LIST,
         metavar="SYMBOL[@IMAGE]",
-        group=_GROUP,
         help="calls of functions inside an image, by their entry points; * and ? may stand in it",
     ),
 )
@@ -282,7 +270,7 @@ _PID = pids_option(
     about="a process that runs already, by number or name; several: -p A -p B, -p A,B",
 )
 
-OPTIONS = [
+OPTIONS = table(
     DEBUG,
     _PID,
     *selection_options(
@@ -291,46 +279,27 @@ OPTIONS = [
         from_="calls made by this image; all: every image",
         to="calls to functions of this image",
     ),
+    "which calls",
     Option(
         "-S",
         "--system-calls",
-        dest="system_calls",
-        group="which calls",
         help="also functions of the C library that are system calls: -e %syscall",
     ),
     follow_option(
         _WHICH, "children, too; -ff -o FILE: a file for each process, FILE.PID", kind=COUNT
     ),
-    Option(
-        "-c",
-        "--summary",
-        dest="summary",
-        group=_WHAT,
-        rivals="mode",
-        help="calls, errors and times by function",
-    ),
+    _WHAT,
+    Option("-c", "--summary", rivals="mode", help="calls, errors and times by function"),
     Option(
         "-C",
         "--summary-too",
         dest="both",
-        group=_WHAT,
         rivals="mode",
         help="the calls, and at the end the table of -c",
     ),
-    Option(
-        "--count-only",
-        dest="count_only",
-        group=_WHAT,
-        rivals="mode",
-        help="calls by function: the cheapest",
-    ),
-    Option(
-        "--entry-only",
-        dest="entry_only",
-        group=_WHAT,
-        rivals="mode",
-        help="no results and durations: half the cost",
-    ),
+    Option("--count-only", rivals="mode", help="calls by function: the cheapest"),
+    Option("--entry-only", rivals="mode", help="no results and durations: half the cost"),
+    _COMMAND,
     Option(
         "-E",
         "--env",
@@ -338,17 +307,10 @@ OPTIONS = [
         kind=LIST,
         metavar="VAR=VALUE",
         convert=parse_variable,
-        group=_COMMAND,
         help="set a variable of the command's environment; -E VAR removes it (repeatable)",
     ),
     Option(
-        "-u",
-        "--user",
-        dest="user",
-        kind=VALUE,
-        metavar="USER",
-        group=_COMMAND,
-        help="run the command as this user, with all their groups",
+        "-u", "--user", metavar="USER", help="run the command as this user, with all their groups"
     ),
     *EMULATION,
     duration_option(_WHAT, "stop recording after TIME; the command goes on"),
@@ -357,12 +319,10 @@ OPTIONS = [
     *FLIGHT,
     *FILTERS,
     PROTOTYPES,
+    PROTOTYPES.group,
     Option(
         "--explain",
-        dest="explain",
-        kind=VALUE,
         metavar="SYMBOL",
-        group=PROTOTYPES.group,
         help="print what is known of a function, and from where; run nothing",
     ),
     *DISPLAY,
@@ -371,45 +331,30 @@ OPTIONS = [
     *VIEWS,
     *SUMMARY,
     output_option("FILE", "write to FILE; -: standard output", group=_WHERE),
-    Option(
-        "--record",
-        dest="record",
-        kind=VALUE,
-        metavar="FILE",
-        group=_WHERE,
-        help="keep a recording (and print nothing, without -o)",
-    ),
+    _WHERE,
+    Option("--record", metavar="FILE", help="keep a recording (and print nothing, without -o)"),
     Option(
         "--buffer",
-        dest="buffer",
-        kind=VALUE,
         metavar="SIZE",
         default=session.DEFAULT_BUFFER,
         convert=parse_size,
-        group=_WHERE,
         help=f"memory between command and soscope ({size_text(session.DEFAULT_BUFFER)})",
     ),
     Option(
         "--max-size",
-        dest="max_size",
-        kind=VALUE,
         metavar="SIZE",
         convert=parse_size,
-        group=_WHERE,
         help="stop recording after SIZE bytes; the command goes on",
         aliases=("--limit",),
     ),
     Option(
         "--when-full",
-        dest="when_full",
-        kind=VALUE,
         metavar="POLICY",
         choices=session.WHEN_FULL,
-        group=_WHERE,
         help="when the buffer is full: block (the command waits; not with -p), drop (with -p),"
         " overwrite, stop",
     ),
-]
+)
 
 
 VERB = CommandVerb(

@@ -13,6 +13,7 @@ from soscope.verbs.options import (
     Option,
     Values,
     Verb,
+    table,
 )
 
 USAGE = "soscope mem diff [options] A B"
@@ -42,18 +43,14 @@ EPILOG = """\
 exit status: 0 fine, 1 a file is none of these, or is not complete, 2 wrong usage.
 """
 
-OPTIONS = [
+OPTIONS = table(
     DEBUG,
-    Option(
-        "--blocks",
-        dest="blocks",
-        group="what to look at",
-        help="native blocks; without it, where no file has objects",
-    ),
+    "what to look at",
+    Option("--blocks", help="native blocks; without it, where no file has objects"),
     JSON,
     FORMAT,
     ROWS_LIMIT,
-]
+)
 
 VERB = Verb(
     "mem diff",

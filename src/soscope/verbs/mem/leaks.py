@@ -18,6 +18,7 @@ from soscope.verbs.options import (
     duration_option,
     parse_duration,
     pid_option,
+    table,
 )
 
 _SECOND = 1_000_000_000
@@ -56,23 +57,22 @@ be visited, 2 wrong usage, 3 not permitted, 4 no such process.
 
 FOR = duration_option("what to look at", "watch the process for so long (10s, 5m)", kind=ONCE)
 
-OPTIONS = [
+OPTIONS = table(
     DEBUG,
     pid_option(about="its blocks are recorded meanwhile"),
+    "what to look at",
     Option(
         "--older",
-        dest="older",
         kind=ONCE,
         metavar="TIME",
         convert=parse_duration,
-        group="what to look at",
         help="blocks that are older than this at the end (60s, 5m); with -p 60s without it",
     ),
     FOR,
     JSON,
     FORMAT,
     ROWS_LIMIT,
-]
+)
 
 VERB = Verb(
     "mem leaks",

@@ -24,6 +24,7 @@ from soscope.verbs.options import (
     duration_option,
     parse_duration,
     pid_option,
+    table,
     the_pid,
 )
 
@@ -76,38 +77,24 @@ process, or it has ended meanwhile.
 
 _LOOK = "what to look at"
 
-OPTIONS = [
+OPTIONS = table(
     DEBUG,
     pid_option(about="it stands still for some milliseconds at each look"),
-    Option(
-        "--blocks",
-        dest="blocks",
-        group=_LOOK,
-        help="native blocks and mappings; without it objects, if there are any",
-    ),
-    Option("--gc", dest="gc", group=_LOOK, help="collect garbage before each look"),
+    _LOOK,
+    Option("--blocks", help="native blocks and mappings; without it objects, if there are any"),
+    Option("--gc", help="collect garbage before each look"),
     duration_option(
         _LOOK, "look twice, with this time between (60s, 5m), and print once", kind=ONCE
     ),
     Option(
-        "--every",
-        dest="every",
-        kind=ONCE,
-        metavar="TIME",
-        convert=parse_duration,
-        group=_LOOK,
-        help="refresh so often (2s)",
+        "--every", kind=ONCE, metavar="TIME", convert=parse_duration, help="refresh so often (2s)"
     ),
     ROWS_LIMIT,
-    Option(
-        "--qualname",
-        dest="qualname",
-        group=ROWS_LIMIT.group,
-        help="types with module and qualified name",
-    ),
+    ROWS_LIMIT.group,
+    Option("--qualname", help="types with module and qualified name"),
     JSON,
     FORMAT,
-]
+)
 
 VERB = Verb("mem live", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG)
 

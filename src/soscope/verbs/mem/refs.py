@@ -19,6 +19,7 @@ from soscope.verbs.options import (
     Verb,
     parse_count,
     pid_option,
+    table,
     the_pid,
 )
 
@@ -56,23 +57,23 @@ exit status: 0 fine, 1 the process cannot be visited, does not count its objects
 that line is alive, 2 wrong usage, 3 not permitted, 4 no such process.
 """
 
-OPTIONS = [
+OPTIONS = table(
     DEBUG,
     pid_option(about="it stands still for some milliseconds, its interpreter longer"),
+    "what to look at",
     Option(
         "--sample-size",
         dest="samples",
         kind=ONCE,
         metavar="N",
         convert=parse_count,
-        group="what to look at",
         help=f"how many of the objects ({_SAMPLES}), chosen evenly by address",
         aliases=("--samples",),
     ),
     ROWS_LIMIT,
     JSON,
     FORMAT,
-]
+)
 
 VERB = Verb(
     "mem refs",

@@ -12,11 +12,11 @@ from soscope.verbs.options import (
     HOW,
     JSON,
     ROWS_LIMIT,
-    VALUE,
     Option,
     Values,
     Verb,
     format_option,
+    table,
 )
 
 USAGE = "soscope mem report [options] REC"
@@ -52,36 +52,25 @@ _WAYS = ("line", "type", "image", "thread", "time")
 _ANY_FORMAT = format_option(HOW, TABLE, STATS)
 _ANY_FORMAT.help += "; stats: lines of COUNT FILE:LINE:TYPE and nothing else"
 
-OPTIONS = [
+OPTIONS = table(
     DEBUG,
-    Option(
-        "--peak",
-        dest="peak",
-        group=_WHAT,
-        rivals="view",
-        help="the native blocks that were there when most bytes were",
-    ),
+    _WHAT,
+    Option("--peak", rivals="view", help="the native blocks that were there when most bytes were"),
     Option(
         "--temporary",
-        dest="temporary",
-        group=_WHAT,
         rivals="view",
         help="the native blocks that their thread freed before it made another one",
     ),
     Option(
         "--by",
-        dest="by",
-        kind=VALUE,
-        metavar="|".join(_WAYS),
         choices=_WAYS,
-        group=_WHAT,
         rivals="view",
         help="add rows up: by line, type, image or thread; or what was made and freed over time",
     ),
     JSON,
     ROWS_LIMIT,
     _ANY_FORMAT,
-]
+)
 
 VERB = Verb(
     "mem report",

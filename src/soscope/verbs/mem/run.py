@@ -15,13 +15,13 @@ from soscope.verbs.options import (
     JSON,
     RECORDING_OUTPUT,
     RECORDING_QUIET,
-    VALUE,
     CommandVerb,
     Option,
     Values,
     check_form,
     follow_option,
     parse_size,
+    table,
 )
 
 TYPE_CHECKING = False
@@ -94,44 +94,37 @@ def parse_mode(text: str) -> Mode:
 
 _WHAT, _HOW = "what to record", "how"
 
-BLOCKS = Option("--blocks", dest="blocks", group=_WHAT, help="native blocks and mappings, by stack")
+BLOCKS = Option("--blocks", group=_WHAT, help="native blocks and mappings, by stack")
 FOLLOW = follow_option(_WHAT)
 MODE = Option(
     "--mode",
-    dest="mode",
-    kind=VALUE,
     metavar="exact|sample[=SIZE]|count",
-    default=None,
     convert=parse_mode,
     group=_HOW,
     help="exact: each one; sample: one in SIZE bytes (512KiB); count: only numbers",
 )
 AGGREGATE = Option(
     "--aggregate",
-    dest="aggregate",
     group=_HOW,
     help="sums by stack in the place of each block: a recording that does not grow",
 )
 
-OPTIONS = [
+OPTIONS = table(
     DEBUG,
-    Option(
-        "--objects",
-        dest="objects",
-        group=_WHAT,
-        help="objects of Python or Ruby, by file, line and type",
-    ),
+    _WHAT,
+    Option("--objects", help="objects of Python or Ruby, by file, line and type"),
     BLOCKS,
     FOLLOW,
     MODE,
     AGGREGATE,
-    Option("--gc", dest="collect", group=_HOW, help="collect garbage once at the end"),
-    Option("--qualname", dest="qualname", group=_HOW, help="types with module and qualified name"),
+    _HOW,
+    Option("--gc", dest="collect", help="collect garbage once at the end"),
+    Option("--qualname", help="types with module and qualified name"),
     RECORDING_OUTPUT,
     RECORDING_QUIET,
     JSON,
     FORMAT,
-]
+)
 
 
 class MemRunOptions:

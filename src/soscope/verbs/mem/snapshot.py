@@ -16,6 +16,7 @@ from soscope.verbs.options import (
     Values,
     Verb,
     pid_option,
+    table,
     the_pid,
 )
 
@@ -54,27 +55,19 @@ exit status: 0 fine, 1 the process cannot be visited, 2 wrong usage, 3 not permi
 process.
 """
 
-OPTIONS = [
+OPTIONS = table(
     DEBUG,
     pid_option(about="it stands still for some milliseconds"),
-    Option(
-        "--blocks",
-        dest="blocks",
-        group="what to look at",
-        help="native blocks that are made meanwhile and stay, by stack",
-    ),
+    "what to look at",
+    Option("--blocks", help="native blocks that are made meanwhile and stay, by stack"),
     FOR,
-    Option("--gc", dest="gc", group="what to look at", help="collect garbage once before the look"),
+    Option("--gc", help="collect garbage once before the look"),
     ROWS_LIMIT,
-    Option(
-        "--qualname",
-        dest="qualname",
-        group=ROWS_LIMIT.group,
-        help="types with module and qualified name",
-    ),
+    ROWS_LIMIT.group,
+    Option("--qualname", help="types with module and qualified name"),
     JSON,
     FORMAT,
-]
+)
 
 VERB = Verb(
     "mem snapshot", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG

@@ -13,6 +13,7 @@ from soscope.verbs.options import (
     Option,
     Values,
     Verb,
+    table,
 )
 
 USAGE = "soscope prof diff [options] A B"
@@ -41,18 +42,17 @@ EPILOG = """\
 exit status: 0 fine, 1 a file is none of these, or is not complete, 2 wrong usage.
 """
 
-OPTIONS = [
+OPTIONS = table(
     DEBUG,
+    "what to look at",
     Option(
         "--samples",
-        dest="samples",
-        group="what to look at",
         help="samples, and not calls; without it, where not both files have times of calls",
     ),
     JSON,
     FORMAT,
     ROWS_LIMIT,
-]
+)
 
 VERB = Verb(
     "prof diff",

@@ -9,12 +9,12 @@ from soscope.verbs.main import Invocation, note
 from soscope.verbs.options import (
     DEBUG,
     PICTURE_OUTPUT,
-    VALUE,
     Option,
     Values,
     Verb,
     flame_file,
     is_page,
+    table,
 )
 from soscope.verbs.prof.reading import BIASES, IMAGE, ProfFile
 
@@ -44,22 +44,19 @@ exit status: 0 fine, 1 REC is no recording of soscope prof or is not complete, o
 written, 2 wrong usage.
 """
 
-OPTIONS = [
+OPTIONS = table(
     DEBUG,
     PICTURE_OUTPUT,
+    "what to draw",
     Option(
         "--by",
-        dest="by",
-        kind=VALUE,
-        metavar=f"{BY_FUNCTION}|{BY_THREAD}",
         choices=(BY_FUNCTION, BY_THREAD),
         default=BY_FUNCTION,
-        group="what to draw",
         help="functions of all threads together, or each thread for itself",
     ),
     IMAGE,
     *BIASES,
-]
+)
 
 VERB = Verb(
     "prof flame",

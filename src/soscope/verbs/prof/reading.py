@@ -10,7 +10,7 @@ from soscope.errors import SoscopeError, UsageError
 from soscope.instruments.prof.model import Profile
 from soscope.instruments.prof.report import profile_of
 from soscope.recording.reader import RecordingFile
-from soscope.verbs.options import VALUE, Option, Values
+from soscope.verbs.options import Option, Values, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,12 +34,7 @@ def parse_addr(text: str) -> int:
 
 
 IMAGE = Option(
-    "--image",
-    dest="image",
-    kind=VALUE,
-    metavar="IMAGE",
-    group=_GROUP,
-    help="the program or library that FILE is of",
+    "--image", metavar="IMAGE", group=_GROUP, help="the program or library that FILE is of"
 )
 
 
@@ -63,28 +58,21 @@ class ProfFile:
         return any(value is not None for value in (self.image, self.load_bias, self.program_bias))
 
 
-BIASES = [
+BIASES = table(
+    _GROUP,
     Option(
         "--load-bias",
-        dest="load_bias",
-        kind=VALUE,
         metavar="ADDR",
-        default=None,
         convert=parse_addr,
-        group=_GROUP,
         help="where a library lay in the process: its lowest address in /proc/PID/maps",
     ),
     Option(
         "--program-bias",
-        dest="program_bias",
-        kind=VALUE,
         metavar="ADDR",
-        default=None,
         convert=parse_addr,
-        group=_GROUP,
         help="where the program lay, if it was a PIE: glibc has taken that off all addresses",
     ),
-]
+)
 
 
 # Reads and shows profiles that other profilers have written.

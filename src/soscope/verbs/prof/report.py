@@ -13,11 +13,11 @@ from soscope.verbs.options import (
     HOW,
     JSON,
     ROWS_LIMIT,
-    VALUE,
     Option,
     Values,
     Verb,
     output_option,
+    table,
 )
 from soscope.verbs.prof.reading import BIASES, IMAGE, ProfFile
 
@@ -78,49 +78,32 @@ def parse_percent(text: str) -> float:
     return percent
 
 
-OPTIONS = [
+OPTIONS = table(
     DEBUG,
+    _WHAT,
     Option(
         "--tree",
-        dest="tree",
-        group=_WHAT,
         rivals="view",
         help="functions below their callers, with the time that they took there",
     ),
     Option(
         "--callers",
-        dest="callers",
-        kind=VALUE,
         metavar="FUNCTION",
-        group=_WHAT,
         rivals="view",
         help="who calls FUNCTION, a pattern: NAME or NAME@IMAGE",
     ),
-    Option(
-        "--callees",
-        dest="callees",
-        kind=VALUE,
-        metavar="FUNCTION",
-        group=_WHAT,
-        rivals="view",
-        help="what FUNCTION calls",
-    ),
+    Option("--callees", metavar="FUNCTION", rivals="view", help="what FUNCTION calls"),
     Option(
         "--by",
-        dest="by",
-        kind=VALUE,
-        metavar="|".join(GROUPS),
         choices=GROUPS,
-        group=_WHAT,
         help="a row for each function, image or thread; --tree --by thread: a tree for each",
     ),
+    HOW,
     Option(
         "--percent-limit",
         dest="percent",
-        kind=VALUE,
         metavar="PERCENT",
         convert=parse_percent,
-        group=HOW,
         help=f"of trees, rows of at least PERCENT of their tree ({PERCENT})",
     ),
     ROWS_LIMIT,
@@ -129,7 +112,7 @@ OPTIONS = [
     output_option("OUT", "write to the file OUT"),
     IMAGE,
     *BIASES,
-]
+)
 
 VERB = Verb(
     "prof report",

@@ -14,7 +14,6 @@ from soscope.verbs.options import (
     DEBUG,
     LIST,
     RECORDING_OUTPUT,
-    VALUE,
     WHERE,
     CommandVerb,
     Option,
@@ -40,10 +39,7 @@ _GROUP = "how"
 
 BUFFER = Option(
     "--buffer",
-    dest="buffer",
-    kind=VALUE,
     metavar="SIZE",
-    default=None,
     convert=parse_size,
     group=_GROUP,
     help="with --mode log: memory for calls that soscope has not taken yet "
@@ -51,11 +47,8 @@ BUFFER = Option(
 )
 WHEN_FULL = Option(
     "--when-full",
-    dest="when_full",
-    kind=VALUE,
     metavar="POLICY",
     choices=session.WHEN_FULL,
-    default=None,
     group=_GROUP,
     help="with --mode log, when that is full: block (threads wait; run does), drop (attach does), "
     "overwrite, stop",
@@ -134,10 +127,7 @@ IMAGES = Option(
 FOLLOW = follow_option(_WHAT)
 MODE = Option(
     "--mode",
-    dest="mode",
-    kind=VALUE,
     metavar="quiet|count|sample[=N]|time|log",
-    default=None,
     convert=parse_mode,
     group=_HOW,
     help="of libraries built with -pg, -mfentry, -finstrument-functions or "
@@ -147,20 +137,13 @@ MODE = Option(
 )
 BOUNDARY = Option(
     "--boundary",
-    dest="boundary",
-    kind=VALUE,
-    metavar="count|time",
     choices=(COUNT, TIME),
-    default=None,
     group=_HOW,
     help="calls from one image to another: how often, or for how long, too",
 )
 SAMPLE_HZ = Option(
     "--sample",
-    dest="sample",
-    kind=VALUE,
     metavar="HZ",
-    default=None,
     convert=parse_hz,
     group=_HOW,
     help="stacks of all threads, of C, C++ and Python: so often in a second that a thread runs",
