@@ -5,11 +5,9 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.linker.collect import in_path
-from soscope.report.output import Form
 from soscope.verbs.main import Invocation, note
 from soscope.verbs.options import (
-    DEBUG,
-    FORMAT,
+    FORM,
     JSON,
     LIST,
     Option,
@@ -17,9 +15,8 @@ from soscope.verbs.options import (
     command_at,
     duration_option,
     follow_option,
-    parse_processes,
+    pids_option,
     quiet_option,
-    table,
 )
 
 TYPE_CHECKING = False
@@ -28,53 +25,15 @@ if TYPE_CHECKING:
     from soscope.instruments.trace.outcome import TraceOutcome
 
 
-USAGE = "soscope called [options] [IMAGE...] {-p PID | -- COMMAND [ARGUMENT...]}"
-
-SHORT = f"""\
-usage: {USAGE}
-
-Say which exported functions of libraries are called from other images, and which never are.
-
-  -e
-  -p
-  --never
-
-  soscope called libz.so.1 -- python3 -c 'import gzip'
-  soscope called -e 'png_set_*' -p 1234 --duration 60s
-
-soscope called --help lists all options.
-"""
-
-DESCRIPTION = """\
-List the exported functions of libraries that other images call while COMMAND runs, or in a process,
-with the number of calls, and the functions that are never called. So it answers whether the program
-reaches the function of an advisory. IMAGE is the name of a library, or a glob. Without one, all
-libraries are shown that were called. Every image is watched, which costs as much as counting.
-
-Only calls through slots are seen: a library may still call its own functions, and a function may be
-called by a pointer. If an image takes a function's address, such calls are likely, and the function
-is listed as uncertain instead of never called.
-"""
-
-EPILOG = """\
-exit status: 0 fine, 1 a function that -e names was called, or a process was not watched to the
-end, 2 wrong usage, soscope failed or COMMAND cannot be watched, 3 not permitted, 4 no such
-process; 126 COMMAND cannot be executed, 127 it was not found. How COMMAND ended is a note.
-"""
-
 _WHAT = "what to show"
 
-OPTIONS = table(
-    DEBUG,
+
+VERB = Verb(
+    "called",
     _WHAT,
-    Option(
-        "-p",
-        "--pid",
-        dest="pids",
-        kind=LIST,
-        metavar="PID",
-        convert=parse_processes,
-        help="a process that runs already, by number or name; several: -p A -p B, -p A,B",
+    pids_option(
+        group=_WHAT,
+        about="a process that runs already, by number or name; several: -p A -p B, -p A,B",
     ),
     Option(
         "-e",
@@ -86,71 +45,37 @@ OPTIONS = table(
     follow_option(_WHAT, "children, too"),
     duration_option(_WHAT, "watch for TIME; the command goes on"),
     Option("--never", help="name the functions that were never called"),
-    JSON,
-    FORMAT,
+    *FORM,
     quiet_option(JSON.group, "no notes at the end"),
-)
+    usage="soscope called [options] [IMAGE...] {-p PID | -- COMMAND [ARGUMENT...]}",
+    short="""\
+Say which exported functions of libraries are called from other images, and which never are.
 
-VERB = Verb(
-    "called",
-    OPTIONS,
-    usage=USAGE,
-    short=SHORT,
-    description=DESCRIPTION,
-    epilog=EPILOG,
+  -e
+  -p
+  --never
+
+  soscope called libz.so.1 -- python3 -c 'import gzip'
+  soscope called -e 'png_set_*' -p 1234 --duration 60s
+""",
+    description="""\
+List the exported functions of libraries that other images call while COMMAND runs, or in a process,
+with the number of calls, and the functions that are never called. So it answers whether the program
+reaches the function of an advisory. IMAGE is the name of a library, or a glob. Without one, all
+libraries are shown that were called. Every image is watched, which costs as much as counting.
+
+Only calls through slots are seen: a library may still call its own functions, and a function may be
+called by a pointer. If an image takes a function's address, such calls are likely, and the function
+is listed as uncertain instead of never called.
+""",
+    epilog="""\
+exit status: 0 fine, 1 a function that -e names was called, or a process was not watched to the
+end, 2 wrong usage, soscope failed or COMMAND cannot be watched, 3 not permitted, 4 no such
+process; 126 COMMAND cannot be executed, 127 it was not found. How COMMAND ended is a note.
+""",
     argument=("IMAGE", "a library, by name or glob (all that are called)"),
     most=None,
 )
-
-
-class CalledOptions:
-    """The parsed options of `soscope called`. `select` are globs of functions."""
-
-    __slots__ = (
-        "command",
-        "debug",
-        "duration_ns",
-        "follow",
-        "images",
-        "json",
-        "never",
-        "pids",
-        "quiet",
-        "select",
-    )
-
-    def __init__(self, images: list[str], command: list[str]) -> None:
-        self.images = images
-        self.command = command
-        self.pids: list[int] = []
-        self.select: list[str] = []
-        self.json = Form()
-        self.follow = self.never = self.quiet = self.debug = False
-        self.duration_ns: int | None = None
-
-
-def parse(arguments: list[str]) -> CalledOptions:
-    """Parse the words behind `soscope called`. Raises UsageError, or SystemExit for help."""
-    at = arguments.index("--") if "--" in arguments else len(arguments)
-    first = command_at(VERB.options, arguments)
-    if first < at == len(arguments) and in_path(arguments[first]) != arguments[first]:
-        raise UsageError("no command to run", hint=_with_dashes(arguments, first))
-    values, images = VERB.read(arguments[:at])
-    options = CalledOptions(images, arguments[at + 1 :])
-    options.pids = [pid for some in values.pids for pid in some]
-    if options.pids and options.command:
-        raise UsageError("-p PID cannot be combined with a command", hint=f"usage: {USAGE}")
-    if not options.pids and not options.command:
-        hint = f"usage: {USAGE}"
-        if images:
-            hint = _with_dashes(arguments, first)
-        raise UsageError("no command to run", hint=hint)
-    options.select = [glob for word in values.select for glob in word.split(",") if glob]
-    options.follow = values.follow
-    options.json, options.never, options.quiet = values.json, values.never, values.quiet
-    options.duration_ns = values.duration
-    options.debug = values.debug
-    return options
 
 
 def _with_dashes(words: list[str], first: int) -> str:
@@ -163,8 +88,20 @@ def _with_dashes(words: list[str], first: int) -> str:
 
 def run(invocation: Invocation) -> int:
     """Run the verb. Return 1 if a function that was asked for was called."""
-    options = parse(invocation.words)
-    invocation.debug |= options.debug
+    words = invocation.words
+    at = words.index("--") if "--" in words else len(words)
+    first = command_at(VERB.options, words)
+    if first < at == len(words) and in_path(words[first]) != words[first]:
+        raise UsageError("no command to run", hint=_with_dashes(words, first))
+    invocation.words, command = words[:at], words[at + 1 :]
+    values, images = invocation.read(VERB)
+    if values.pids and command:
+        raise VERB.wrong("-p PID cannot be combined with a command")
+    if not values.pids and not command:
+        if images:
+            raise UsageError("no command to run", hint=_with_dashes(words, first))
+        raise VERB.wrong("no command to run")
+    values.select = [glob for word in values.select for glob in word.split(",") if glob]
     invocation.wraps = False
 
     # Imported late, as --help and usage errors do not need it.
@@ -177,37 +114,41 @@ def run(invocation: Invocation) -> int:
     from soscope.verbs.main import show
 
     settings = TraceSettings(
-        options.command,
+        command,
         from_=["all"],
         mode=MODE_COUNT,
-        follow=options.follow,
-        duration_ns=options.duration_ns,
-        pids=options.pids,
+        follow=values.follow,
+        duration_ns=values.duration,
+        pids=values.pids,
         wants_events=False,
-        debug=options.debug,
+        debug=invocation.debug,
     )
     outcome = run_trace(settings, Listener())
-    images = called_in(outcome, options.images, options.select)
-    notes = _notes(outcome, options, images)
+    called_images = called_in(outcome, images, values.select)
+    notes = _notes(outcome, images, values.select, called_images)
     display = Display()
     names = FunctionNames(display)
-    if options.json:
-        shown = options.json.shaped(called.document(images, outcome, notes, names.full))
+    if values.json:
+        shown = values.json.shaped(called.document(called_images, outcome, notes, names.full))
     else:
-        shown = called.text(images, names.shown, never=options.never, asked=bool(options.select))
+        shown = called.text(
+            called_images, names.shown, never=values.never, asked=bool(values.select)
+        )
     notes += display.remarks
     was_shown = show(shown)
-    if not options.quiet:
+    if not values.quiet:
         for line in notes:
             note(line)
     if not outcome.programs:  # "not called" would be no answer
-        return 1 if options.pids else 2
+        return 1 if values.pids else 2
     failed = outcome.not_attached or any(process.failure for process in outcome.attached)
-    was_called = bool(options.select) and any(image.called for image in images)
+    was_called = bool(values.select) and any(image.called for image in called_images)
     return int(was_called or bool(failed) or not was_shown)
 
 
-def _notes(outcome: TraceOutcome, options: CalledOptions, images: list[CalledImage]) -> list[str]:
+def _notes(
+    outcome: TraceOutcome, patterns: list[str], select: list[str], images: list[CalledImage]
+) -> list[str]:
     from soscope.control.outcome import cost_lines
     from soscope.instruments.trace.called import unmatched
     from soscope.model.call import printable
@@ -216,8 +157,7 @@ def _notes(outcome: TraceOutcome, options: CalledOptions, images: list[CalledIma
     from soscope.report.words import attached_lines
 
     lines = [
-        f"no image is called '{printable(pattern)}'"
-        for pattern in unmatched(options.images, outcome)
+        f"no image is called '{printable(pattern)}'" for pattern in unmatched(patterns, outcome)
     ]
     if outcome.command:
         if outcome.signal is not None:
@@ -228,8 +168,8 @@ def _notes(outcome: TraceOutcome, options: CalledOptions, images: list[CalledIma
     lines += attached_lines(outcome, verbose=False)
     if not outcome.programs:
         return lines
-    if options.select and not any(image.functions for image in images):
-        wanted = printable(", ".join(options.select))
+    if select and not any(image.functions for image in images):
+        wanted = printable(", ".join(select))
         lines.append(f"no library that was loaded exports {wanted}")
     functions = [function for image in images for function in image.functions]
     if any(function.is_uncertain or function.is_lower_bound for function in functions):

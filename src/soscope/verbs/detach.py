@@ -3,76 +3,41 @@
 
 from __future__ import annotations
 
-from soscope.report.output import Form
 from soscope.verbs.main import Invocation
-from soscope.verbs.options import DEBUG, FORMAT, JSON, Verb, pid_option, quiet_option, the_pid
+from soscope.verbs.options import FORM, JSON, Verb, pid_option, quiet_option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.control.detach import Removed
 
 
-USAGE = "soscope detach [options] -p PID"
-
-SHORT = f"""\
-usage: {USAGE}
-
+VERB = Verb(
+    "detach",
+    pid_option(about="it stands still for some milliseconds"),
+    *FORM,
+    quiet_option(JSON.group, "say nothing"),
+    usage="soscope detach [options] -p PID",
+    short="""\
 Remove everything that soscope keeps in a process or has left there.
 
   -p
   -q
   --json
-
-soscope detach --help lists all options.
-"""
-
-DESCRIPTION = """\
+""",
+    description="""\
 Remove everything that soscope keeps in a process or has left there. detach finds out what that
 is. A soscope that has attached to the process (trace -p, prof attach) ends as it does at Ctrl-C,
 and has shown or written what it has recorded when detach returns. An interpreter that counts its
 objects (mem attach) stops that. Every word that a killed soscope or a patch has changed gets its
 old value again. The process's threads stand still for some milliseconds, and the process goes on.
-"""
-
-EPILOG = """\
+""",
+    needs_pid=True,
+    epilog="""\
 exit status: 0 fine, or a message that there was nothing to undo, 1 not everything could be undone,
 or soscope has started the process and observes it to its end, 2 wrong usage, 3 not permitted, 4 no
 such process.
-"""
-
-VERB = Verb(
-    "detach",
-    [
-        DEBUG,
-        pid_option(about="it stands still for some milliseconds"),
-        JSON,
-        FORMAT,
-        quiet_option(JSON.group, "say nothing"),
-    ],
-    usage=USAGE,
-    short=SHORT,
-    description=DESCRIPTION,
-    epilog=EPILOG,
+""",
 )
-
-
-class DetachOptions:
-    """The parsed options of `soscope detach`."""
-
-    __slots__ = ("debug", "json", "pid", "quiet")
-
-    def __init__(self, pid: int, *, json: Form, quiet: bool, debug: bool) -> None:
-        self.pid = pid
-        self.json = json
-        self.quiet = quiet
-        self.debug = debug
-
-
-def parse(arguments: list[str]) -> DetachOptions:
-    """Parse the words behind `soscope detach`. Raises UsageError, or SystemExit for help."""
-    values, _ = VERB.read(arguments)
-    pid = the_pid(values, USAGE)
-    return DetachOptions(pid, json=values.json, quiet=values.quiet, debug=values.debug)
 
 
 def run(invocation: Invocation) -> int:
@@ -81,8 +46,7 @@ def run(invocation: Invocation) -> int:
     If the interpreter of the process cannot be asked to stop counting, everything else is undone
     and printed before that error is raised.
     """
-    options = parse(invocation.words)
-    invocation.debug |= options.debug
+    values, _ = invocation.read(VERB)
 
     # Imported late, as --help and usage errors do not need it.
     from soscope.control.detach import detach, stop_owner
@@ -90,8 +54,8 @@ def run(invocation: Invocation) -> int:
     from soscope.report.detach import document, text
     from soscope.verbs.main import show
 
-    owner = stop_owner(options.pid)
-    removed = detach(options.pid)
+    owner = stop_owner(values.pid)
+    removed = detach(values.pid)
     removed.owner = owner
     failure: AttachError | None = None
     if removed.counts:
@@ -100,8 +64,8 @@ def run(invocation: Invocation) -> int:
         except AttachError as error:
             failure = error
     is_told = True
-    if not options.quiet:
-        is_told = show(options.json.shaped(document(removed)) if options.json else text(removed))
+    if not values.quiet:
+        is_told = show(values.json.shaped((document if values.json else text)(removed)))
     if failure is not None:
         raise failure
     if not is_told or any(taken.left or taken.kept for _, taken in removed.agents):

@@ -6,18 +6,15 @@ from __future__ import annotations
 import os
 
 from soscope.errors import SoscopeError, UsageError
-from soscope.report.output import Form
 from soscope.verbs.main import Invocation, note
 from soscope.verbs.options import (
-    DEBUG,
-    FORMAT,
+    FORM,
     JSON,
     Option,
     Values,
     Verb,
     parse_count,
     pid_option,
-    table,
 )
 
 TYPE_CHECKING = False
@@ -25,47 +22,13 @@ if TYPE_CHECKING:
     from soscope.inspect.explain.callway import Explanation, Importer
 
 
-USAGE = (
-    "soscope explain [options] FILE SYMBOL [OTHER-FILE]"
-    "  or  soscope explain [options] -p PID SYMBOL"
-)
-
-SHORT = f"""\
-usage: {USAGE}
-
-Show step by step how calls of SYMBOL go: as a file, or two files side by side, lay them down, from
-the call to the dynamic linker; or in a running process, and how a hook gets there.
-
-  --arch
-  --svg
-  --from
-  --width
-  --json
-
-  soscope explain /bin/ls malloc
-  soscope explain ./program malloc program.dylib
-  soscope explain -p 4242 malloc
-"""
-
-DESCRIPTION = """\
-Follow one call. In a file: show the instructions that call, the stub and the slot, what the slot
-holds at first, the path to the lazy resolver and the resolver's arguments, and what every later
-call does. Two ELF or Mach-O files, or one universal file, are shown in two columns. In a process:
-show the addresses of this process, and what a hook would write. Nothing is run, and a process is
-only read.
-"""
-
-EPILOG = """\
-exit status: 0 fine, 1 no slot for this symbol, or the file is damaged, 2 wrong usage, 3 not
-permitted, 4 no such process.
-"""
-
 _WHAT = "what to look at"
 _FILES = "of files"
 _SHOW = JSON.group
 
-OPTIONS = table(
-    DEBUG,
+
+VERB = Verb(
+    "explain",
     pid_option(group=_WHAT),
     _WHAT,
     Option(
@@ -88,73 +51,38 @@ OPTIONS = table(
         convert=parse_count,
         help="write for N columns instead of the terminal's",
     ),
-    JSON,
-    FORMAT,
-)
+    *FORM,
+    usage="soscope explain [options] FILE SYMBOL [OTHER-FILE]"
+    "  or  soscope explain [options] -p PID SYMBOL",
+    short="""\
+Show step by step how calls of SYMBOL go: as a file, or two files side by side, lay them down, from
+the call to the dynamic linker; or in a running process, and how a hook gets there.
 
+  --arch
+  --svg
+  --from
+  --width
+  --json
 
-class ExplainOptions:
-    """The parsed options of `soscope explain`.
-
-    `pid` is None if `files`, one or two, are to be explained. `from_`, `arch`, `svg` and `width`
-    are None if they were not given.
-    """
-
-    __slots__ = ("arch", "debug", "files", "from_", "json", "pid", "svg", "symbol", "width")
-
-    def __init__(self, values: Values, words: list[str]) -> None:
-        self.pid: int | None = values.pid
-        self.from_: str | None = values.from_
-        self.arch: str | None = values.arch
-        self.svg: str | None = values.svg
-        self.width: int | None = values.width
-        self.json: Form = values.json
-        self.debug: bool = values.debug
-        self.symbol, self.files = self._words(words)
-        if not self.symbol.partition("@")[0]:
-            raise UsageError(f"'{self.symbol}' is no symbol")
-        self._check()
-
-    def _words(self, words: list[str]) -> tuple[str, list[str]]:
-        if self.pid is not None:
-            if len(words) != 1:
-                raise UsageError("-p PID takes one SYMBOL", hint=f"usage: {USAGE}")
-            return words[0], []
-        if len(words) == 1:
-            raise UsageError(
-                "no process: -p PID is missing, and no FILE stands before the symbol",
-                hint=f"usage: {USAGE}",
-            )
-        return words[1], [words[0], *words[2:]]
-
-    def _check(self) -> None:
-        if self.width is not None and self.width < 1:
-            raise UsageError("--width: at least one column")
-        if self.pid is None and self.from_ is not None:
-            raise UsageError("--from needs -p PID")
-        if self.pid is not None:
-            for name in ("arch", "svg"):
-                if getattr(self, name) is not None:
-                    raise UsageError(f"--{name} is for files")
-
-
-VERB = Verb(
-    "explain",
-    OPTIONS,
-    usage=USAGE,
-    short=SHORT,
-    description=DESCRIPTION,
-    epilog=EPILOG,
+  soscope explain /bin/ls malloc
+  soscope explain ./program malloc program.dylib
+  soscope explain -p 4242 malloc
+""",
+    description="""\
+Follow one call. In a file: show the instructions that call, the stub and the slot, what the slot
+holds at first, the path to the lazy resolver and the resolver's arguments, and what every later
+call does. Two ELF or Mach-O files, or one universal file, are shown in two columns. In a process:
+show the addresses of this process, and what a hook would write. Nothing is run, and a process is
+only read.
+""",
+    epilog="""\
+exit status: 0 fine, 1 no slot for this symbol, or the file is damaged, 2 wrong usage, 3 not
+permitted, 4 no such process.
+""",
     argument=("FILE SYMBOL", "a file and a function (NAME or NAME@VERSION); with -p the function"),
     least=1,
     most=3,
 )
-
-
-def parse(arguments: list[str]) -> ExplainOptions:
-    """Parse the words behind `soscope explain`. Raises UsageError, or SystemExit for help."""
-    values, words = VERB.read(arguments)
-    return ExplainOptions(values, words)
 
 
 _NO_TERMINAL = 132  # columns for a pipe or a file
@@ -162,36 +90,57 @@ _NO_TERMINAL = 132  # columns for a pipe or a file
 
 def run(invocation: Invocation) -> int:
     """Run the verb. Return 0, or 1 if no slot leads to the symbol or a file is damaged."""
-    options = parse(invocation.words)
-    invocation.debug |= options.debug
-    explanation = _explained(options)
-    if not _show(explanation, options):
+    values, words = invocation.read(VERB)
+    symbol, files = asked_of(values, words)
+    explanation = _explained(values, symbol, files)
+    if not _show(explanation, values):
         return 1
     is_whole = explanation.has_ways and not explanation.is_changing
     if explanation.is_changing:
         note("libraries come and go in this process: this explanation may mix two moments")
     if explanation.pid is not None:
         if not explanation.has_ways:
-            note(_nothing_in_process(explanation, options.from_))
+            note(_nothing_in_process(explanation, values.from_))
         return 0 if is_whole else 1
     for image in explanation.images:
         is_whole &= _is_whole(image)
     return 0 if is_whole else 1
 
 
-def _explained(options: ExplainOptions) -> Explanation:
+def asked_of(values: Values, words: list[str]) -> tuple[str, list[str]]:
+    """Return the symbol and the files, one or two, or none with -p. Raises UsageError."""
+    if values.pid is not None:
+        if len(words) != 1:
+            raise VERB.wrong("-p PID takes one SYMBOL")
+        symbol, files = words[0], []
+    elif len(words) == 1:
+        raise VERB.wrong("no process: -p PID is missing, and no FILE stands before the symbol")
+    else:
+        symbol, files = words[1], [words[0], *words[2:]]
+    if not symbol.partition("@")[0]:
+        raise UsageError(f"'{symbol}' is no symbol")
+    if values.width is not None and values.width < 1:
+        raise UsageError("--width: at least one column")
+    if values.pid is None and values.from_ is not None:
+        raise UsageError("--from needs -p PID")
+    if values.pid is not None:
+        for name in ("arch", "svg"):
+            if getattr(values, name) is not None:
+                raise UsageError(f"--{name} is for files")
+    return symbol, files
+
+
+def _explained(values: Values, symbol: str, files: list[str]) -> Explanation:
     # Imported late, as --help and usage errors do not need it.
-    if options.pid is not None:
+    if values.pid is not None:
         from soscope.inspect.explain.process import explain_process
 
-        return explain_process(options.pid, options.symbol, options.from_)
+        return explain_process(values.pid, symbol, values.from_)
     from soscope.inspect.explain.files import explain_files
     from soscope.linker.collect import in_path
 
     try:
-        return explain_files(
-            [in_path(name) for name in options.files], options.symbol, options.arch
-        )
+        return explain_files([in_path(name) for name in files], symbol, values.arch)
     except OSError as error:
         reason = (error.strerror or "").lower()
         raise SoscopeError(
@@ -199,25 +148,25 @@ def _explained(options: ExplainOptions) -> Explanation:
         ) from error
 
 
-def _show(explanation: Explanation, options: ExplainOptions) -> bool:
+def _show(explanation: Explanation, values: Values) -> bool:
     """Write what was asked for. Return whether all of it was written."""
     from soscope.verbs.main import finish, show
 
     said = ""
-    if options.json:
+    if values.json:
         from soscope.report.explain import document
 
-        said = options.json.shaped(document(explanation))
-    elif options.svg is None and explanation.has_ways:
+        said = values.json.shaped(document(explanation))
+    elif values.svg is None and explanation.has_ways:
         from soscope.report.explain import text
 
-        said = text(explanation, options.width or _columns())
+        said = text(explanation, values.width or _columns())
     is_written = True
-    if options.svg is not None and explanation.has_ways:
+    if values.svg is not None and explanation.has_ways:
         from soscope.report import explainsvg
         from soscope.report.output import Output
 
-        output = Output.open(options.svg)
+        output = Output.open(values.svg)
         output.write(explainsvg.document(explanation))
         is_written = finish(output)
     return show(said) and is_written

@@ -15,54 +15,20 @@ from soscope.export.profiles import (
     ExportSettings,
     format_of,
 )
+from soscope.model.record import Record
 from soscope.verbs.main import Invocation, note
-from soscope.verbs.options import DEBUG, Option, Verb, output_option, parse_count, table
+from soscope.verbs.options import Option, Verb, output_option, parse_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from soscope.instruments.prof.model import Profile
     from soscope.instruments.trace.replay import Replay
     from soscope.recording.reader import RecordingFile
     from soscope.verbs.files import WholeFile
 
 
-USAGE = "soscope export [options] -o OUT REC"
-
-SHORT = f"""\
-usage: {USAGE}
-
-Write the calls of a recording that soscope trace --record made, or the profile of one that soscope
-prof -o made, for another program.
-
-  -o
-  --format
-
-  soscope export -o run.pftrace run.sosr     # for ui.perfetto.dev
-  soscope export -o run.folded run.sosr      # for flamegraph.pl
-  soscope export --format gmon -o run run.sosr   # for gprof
-
-soscope export --help lists all options.
-"""
-
-DESCRIPTION = """\
-Write a recording for another program: the calls that soscope trace --record has recorded, or the
-profile that soscope prof -o has recorded. OUT holds either all of it or what it held before.
-Nothing of the target is needed. gmon makes two files for each image, OUT.IMAGE.gmon and
-OUT.IMAGE.sym, and soscope prints the command for gprof.
-"""
-
-EPILOG = """\
-endings: .pftrace and .perfetto-trace, .chrome.json, .firefox.json, .speedscope.json, .folded,
-.parquet, .csv, .jsonl; of profiles also .callgrind, .pprof and .pb.gz, .otlp, .json.
-
-exit status: 0 fine, 1 the recording is damaged or not complete, or has not what the format is for,
-or OUT cannot be written, 2 wrong usage.
-"""
-
-OPTIONS = table(
-    DEBUG,
+VERB = Verb(
+    "export",
     output_option("OUT", "write OUT; -: standard output"),
     "what to write",
     Option(
@@ -84,41 +50,51 @@ OPTIONS = table(
         convert=parse_count,
         help="bytes of a string to show (32)",
     ),
-)
+    usage="soscope export [options] -o OUT REC",
+    short="""\
+Write the calls of a recording that soscope trace --record made, or the profile of one that soscope
+prof -o made, for another program.
 
-VERB = Verb(
-    "export",
-    OPTIONS,
-    usage=USAGE,
-    short=SHORT,
-    description=DESCRIPTION,
-    epilog=EPILOG,
+  -o
+  --format
+
+  soscope export -o run.pftrace run.sosr     # for ui.perfetto.dev
+  soscope export -o run.folded run.sosr      # for flamegraph.pl
+  soscope export --format gmon -o run run.sosr   # for gprof
+""",
+    description="""\
+Write a recording for another program: the calls that soscope trace --record has recorded, or the
+profile that soscope prof -o has recorded. OUT holds either all of it or what it held before.
+Nothing of the target is needed. gmon makes two files for each image, OUT.IMAGE.gmon and
+OUT.IMAGE.sym, and soscope prints the command for gprof.
+""",
+    epilog="""\
+endings: .pftrace and .perfetto-trace, .chrome.json, .firefox.json, .speedscope.json, .folded,
+.parquet, .csv, .jsonl; of profiles also .callgrind, .pprof and .pb.gz, .otlp, .json.
+
+exit status: 0 fine, 1 the recording is damaged or not complete, or has not what the format is for,
+or OUT cannot be written, 2 wrong usage.
+""",
     argument=("REC", "the recording"),
     least=1,
     most=1,
 )
 
 
-class ExportOptions:
-    """The parsed options of `soscope export`."""
+class _Options(Record):
+    """What is written: the recording at `path`, as `format`, to `output`."""
 
-    __slots__ = ("debug", "format", "output", "path", "settings")
-
-    def __init__(
-        self, path: str, output: str, format_: str, settings: ExportSettings, *, debug: bool
-    ) -> None:
-        self.path = path
-        self.output = output
-        self.format = format_
-        self.settings = settings
-        self.debug = debug
+    path: str
+    output: str
+    format: str
+    settings: ExportSettings
 
 
-def parse(arguments: list[str]) -> ExportOptions:
-    """Parse the words behind `soscope export`. Raises UsageError, or SystemExit for help."""
-    values, (path,) = VERB.read(arguments)
+def run(invocation: Invocation) -> int:
+    """Run the verb. Return 0, or 1 if the recording is damaged or incomplete."""
+    values, (path,) = invocation.read(VERB)
     if values.output is None:
-        raise UsageError("no file to write", hint=f"usage: {USAGE}")
+        raise VERB.wrong("no file to write")
     chosen = values.format or format_of(values.output)
     known = ", ".join(FORMATS)
     if chosen is None:
@@ -133,13 +109,7 @@ def parse(arguments: list[str]) -> ExportOptions:
         if chosen != "folded":
             raise UsageError(f"--weight is for folded stacks, and {chosen} has none")
         settings.weight = values.weight
-    return ExportOptions(path, values.output, chosen, settings, debug=values.debug)
-
-
-def run(invocation: Invocation) -> int:
-    """Run the verb. Return 0, or 1 if the recording is damaged or incomplete."""
-    options = parse(invocation.words)
-    invocation.debug |= options.debug
+    options = _Options(path, values.output, chosen, settings)
 
     # Imported late, as --help and usage errors do not need it.
     from soscope.recording.reader import RecordingFile
@@ -151,7 +121,7 @@ def run(invocation: Invocation) -> int:
         return _calls(recording, options)
 
 
-def _calls(recording: RecordingFile, options: ExportOptions) -> int:
+def _calls(recording: RecordingFile, options: _Options) -> int:
     """Write single calls. Return the exit status."""
     from soscope.export.profiles import CALL_FORMATS, WEIGHS_SAMPLES
     from soscope.instruments.trace.listener import stack_remarks
@@ -193,18 +163,14 @@ def _write(replay: Replay, name: str, file: WholeFile, settings: ExportSettings)
     """Write all calls. Return notes, the last of which tells what program reads the file."""
     if name == "jsonl":
         return _json_lines(replay, file, settings)
-    module = _module(name)
+    from importlib import import_module
+
+    module = import_module(f"soscope.export.{name}")
     notes: list[str] = module.export(replay, file.write, settings)
     viewer: str = module.VIEWER
     if viewer and not file.is_stdout:
         notes.append(f"{name}: {viewer.replace('FILE', file.path)}")
     return notes
-
-
-def _module(name: str) -> ModuleType:
-    from importlib import import_module
-
-    return import_module(f"soscope.export.{name}")
 
 
 def _json_lines(replay: Replay, file: WholeFile, settings: ExportSettings) -> list[str]:
@@ -224,7 +190,7 @@ def _json_lines(replay: Replay, file: WholeFile, settings: ExportSettings) -> li
 # Exports a recording of `soscope prof` for other programs.
 
 
-def export_profile(recording: RecordingFile, options: ExportOptions) -> int:
+def export_profile(recording: RecordingFile, options: _Options) -> int:
     """Write the profile. Return 0, or 1 if the recording is damaged or incomplete."""
     from soscope.instruments.prof.model import COMPLETE, EMPTY
     from soscope.instruments.prof.report import profile_of
@@ -248,7 +214,7 @@ def export_profile(recording: RecordingFile, options: ExportOptions) -> int:
     return 0 if profile.state == COMPLETE else 1
 
 
-def _file(profile: Profile, options: ExportOptions) -> list[str]:
+def _file(profile: Profile, options: _Options) -> list[str]:
     """Write the one file of a format. Return notes."""
     from importlib import import_module
 
@@ -267,7 +233,7 @@ def _file(profile: Profile, options: ExportOptions) -> list[str]:
         return notes
 
 
-def _gmon(profile: Profile, options: ExportOptions) -> list[str]:
+def _gmon(profile: Profile, options: _Options) -> list[str]:
     """Write two files for each image. Return notes, with the command to type."""
     from soscope.export.gmon import export_files, gprof_line
     from soscope.verbs.files import WholeFile

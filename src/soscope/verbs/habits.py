@@ -87,9 +87,9 @@ def explained(flag: str, verb: str) -> UsageError | None:
     usage = f"soscope {verb} --help lists the options"
     sentence = HABITS.get(flag)
     if sentence is None and verb != "trace":
-        from soscope.verbs.trace import OPTIONS
+        from soscope.verbs.trace import VERB
 
-        if any(flag in option.flags for option in OPTIONS):
+        if any(flag in option.flags for option in VERB.options):
             sentence = "soscope trace has it, for the command or the moment of recording"
     if sentence is None:
         return None

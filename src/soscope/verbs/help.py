@@ -49,15 +49,16 @@ def long_help(verb: Verb) -> str:
 
 
 def short_help(verb: Verb) -> str:
-    """Return the help for one screen.
+    """Return the help for one screen: the usage, `verb.short`, and where the rest is.
 
     In `verb.short`, a line with nothing but an option stands for that option with its value, and
     the first clause of its text. Rows beside it, of arguments, are aligned with it.
     """
     by_flag = {flag: option for option in verb.options for flag in option.flags}
-    lines: list[str] = []
+    lines = [f"usage: {verb.usage}", ""]
     rows: list[tuple[str, str]] = []
-    for line in [*verb.short.strip("\n").split("\n"), ""]:
+    rest = f"soscope {verb.name} --help lists all options."
+    for line in [*verb.short.strip("\n").split("\n"), "", rest, ""]:
         name, _, text = line.strip().partition("  ")
         option = by_flag.get(name)
         if option is not None:

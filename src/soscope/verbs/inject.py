@@ -6,11 +6,9 @@ from __future__ import annotations
 import os
 import signal
 
-from soscope.errors import SoscopeError, UsageError
-from soscope.instruments.inject.instrument import InjectRule, parse_rule
+from soscope.errors import UsageError
+from soscope.instruments.inject.instrument import parse_rule
 from soscope.instruments.trace.settings import TraceSettings
-from soscope.report.output import Form
-from soscope.report.trace.display import Display
 from soscope.verbs import trace
 from soscope.verbs.display import display_from
 from soscope.verbs.main import Invocation, note
@@ -18,13 +16,12 @@ from soscope.verbs.options import (
     COUNT,
     LIST,
     ONCE,
-    CommandVerb,
     Option,
     Values,
+    Verb,
     duration_option,
     follow_option,
     format_option,
-    json_option,
     names,
     parse_count,
     parse_duration,
@@ -41,26 +38,8 @@ if TYPE_CHECKING:
 
 GROUP = "sweeping"
 
-_WITHOUT = {  # options that a sweep does not use: dest -> option
-    "rules": "-e",
-    "pids": "-p",
-    "seed": "--seed",
-    "duration": "--duration",
-    "time": "-t",
-    "durations": "-T",
-    "string_limit": "-s",
-    "relative": "-r",
-    "elements": "-A",
-    "indent": "-n",
-    "column": "-a",
-    "places": "-i",
-    "colour": "--color",
-    "record": "--record",
-    "buffer": "--buffer",
-    "max_size": "--max-size",
-    "when_full": "--when-full",
-}
-_ALONE = {"callers": "--from", "test": "--test", "jobs": "-j", "timeout": "--timeout"}
+_WITHOUT = """rules pids seed duration time durations string_limit relative elements indent column
+    places colour record buffer max_size when_full""".split()  # options that a sweep does not use
 
 
 def _jobs(text: str) -> int:
@@ -118,65 +97,63 @@ SWEEP_OPTIONS = table(
 )
 
 
-class SweepOptions:
-    """The parsed options of `soscope inject --sweep`. `timeout` is in seconds."""
-
-    __slots__ = (
-        "callers",
-        "command",
-        "debug",
-        "follow",
-        "functions",
-        "jobs",
-        "json",
-        "output",
-        "quiet",
-        "test",
-        "timeout",
-        "verbose",
-    )
-
-    def __init__(self, values: Values, command: list[str]) -> None:
-        self.command = command
-        self.functions: list[str] = values.sweep.split(",")
-        self.callers: list[str] = values.callers
-        self.follow = bool(values.follow)
-        self.test: str | None = values.test
-        self.jobs: int | None = values.jobs
-        self.timeout: float | None = values.timeout / 1e9 if values.timeout else None
-        self.json: Form = values.json
-        self.output: str | None = values.output
-        self.quiet: bool = values.quiet
-        self.verbose: bool = values.verbose
-        self.debug: bool = values.debug
-
-
-def check_rest(options: list[Option], values: Values) -> None:
+def _check_rest(values: Values) -> None:
     """Refuse options of a sweep without a sweep, and of a trace with one. Raises UsageError."""
-    defaults = Values(options)
-    refused = _ALONE if values.sweep is None else _WITHOUT
-    for dest, name in refused.items():
-        if getattr(values, dest) != getattr(defaults, dest):
+    by_dest = {option.dest: option for option in VERB.options}
+    refused = [option.dest for option in SWEEP_OPTIONS] if values.sweep is None else _WITHOUT
+    for dest in refused:
+        if getattr(values, dest) != by_dest[dest].unset:
+            name = by_dest[dest].flags[0]
             if values.sweep is None:
                 raise UsageError(f"{name} is for a sweep", hint="--sweep SET names its functions")
             raise UsageError(f"{name} cannot be combined with --sweep")
 
 
-def sweep_options(values: Values, command: list[str], *, usage: str) -> SweepOptions:
-    """Return the options of a sweep. Raises UsageError."""
-    trace.check_target([], command, usage=usage)
-    return SweepOptions(values, command)
-
-
 # The options of `soscope inject`: rules, and options of every trace.
 
-USAGE = """\
+
+_GROUP = "which calls"
+_SHOWING = "how to show them"
+_SHARED = {
+    "time", "relative", "durations", "string_limit", "elements", "no_demangle", "indent",
+    "column", "places", "colour", "quiet", "verbose", "output",
+    "prototypes", "record", "buffer", "max_size", "when_full",
+}  # fmt: skip
+_PID = pids_option(group=_GROUP, about="a process that runs already; several: -p A -p B, -p A,B")
+
+
+VERB = Verb(
+    "inject",
+    _PID,
+    _GROUP,
+    Option(
+        "-e",
+        dest="rules",
+        kind=LIST,
+        metavar="RULE",
+        convert=parse_rule,
+        help="calls that fail, return something else, or wait (repeatable)",
+    ),
+    Option(
+        "--seed",
+        metavar="N",
+        convert=parse_count,
+        help="what probability= chooses by: the same again for the same N",
+    ),
+    follow_option(_GROUP, "in children, too", kind=COUNT),
+    duration_option(_GROUP, "let all calls through after TIME; the command goes on"),
+    Option(
+        "--json",
+        group=_SHOWING,
+        help="JSON Lines, one for each event, the last one of the rules; of a sweep: one document",
+    ),
+    format_option(_SHOWING),
+    *SWEEP_OPTIONS,
+    *(option for option in trace.VERB.options if option.dest in _SHARED),
+    usage="""\
 soscope inject -e RULE... [options] {[--] COMMAND [ARGUMENT...] | -p PID}
-       soscope inject --sweep SET [options] [--] COMMAND [ARGUMENT...]"""
-
-SHORT = f"""\
-usage: {USAGE}
-
+       soscope inject --sweep SET [options] [--] COMMAND [ARGUMENT...]""",
+    short="""\
 Run COMMAND, have calls into shared libraries fail, and show those; -p: of a process.
 
   -e
@@ -187,11 +164,8 @@ Run COMMAND, have calls into shared libraries fail, and show those; -p: of a pro
 
   soscope inject -e inject=malloc:error=ENOMEM:when=100 -- ls
   soscope inject --sweep malloc,calloc,realloc -- ls
-
-soscope inject --help lists all options.
-"""
-
-DESCRIPTION = """\
+""",
+    description="""\
 Run COMMAND. A rule chooses among the calls that cross the boundary of its shared libraries, and
 lets them fail, return another value, or wait. Each of them is shown as soscope trace shows it, with
 (INJECTED) or (DELAYED) at the end of its line. Other calls are not shown. The command's own output,
@@ -199,9 +173,8 @@ exit status and signals stay what they are; the trace goes to standard error, or
 
 With --sweep, COMMAND is run many times. Standard output, or FILE, lists the call sites at which a
 failure makes it crash, hang or give up. Its own output is not shown; its standard input is empty.
-"""
-
-EPILOG = """\
+""",
+    epilog="""\
 RULE is as in strace: inject=SET or fault=SET, and keys after colons. SET is names of functions or
 globs, separated by commas. The first rule that chooses a call decides; all count it.
 
@@ -232,135 +205,45 @@ examples:
   soscope inject -e fault=open*:probability=10% --seed 7 -f -- make
   soscope inject -e inject=write:delay_enter=5ms -p 4711
   soscope inject --sweep malloc,calloc,realloc --from MAIN -- git status
-"""
-
-_GROUP = "which calls"
-_SHOWING = "how to show them"
-_SHARED = {
-    "debug", "time", "relative", "durations", "string_limit", "elements", "no_demangle", "indent",
-    "column", "places", "colour", "quiet", "verbose", "output",
-    "prototypes", "record", "buffer", "max_size", "when_full",
-}  # fmt: skip
-_PID = pids_option(group=_GROUP, about="a process that runs already; several: -p A -p B, -p A,B")
-
-OPTIONS = table(
-    _PID,
-    _GROUP,
-    Option(
-        "-e",
-        dest="rules",
-        kind=LIST,
-        metavar="RULE",
-        convert=parse_rule,
-        help="calls that fail, return something else, or wait (repeatable)",
-    ),
-    Option(
-        "--seed",
-        metavar="N",
-        convert=parse_count,
-        help="what probability= chooses by: the same again for the same N",
-    ),
-    follow_option(_GROUP, "in children, too", kind=COUNT),
-    duration_option(_GROUP, "let all calls through after TIME; the command goes on"),
-    json_option(
-        _SHOWING,
-        "JSON Lines, one for each event, the last one of the rules; of a sweep: one document",
-    ),
-    format_option(_SHOWING),
-    *SWEEP_OPTIONS,
-    *(option for option in trace.OPTIONS if option.dest in _SHARED),
+""",
+    runs_command=True,
 )
-
-
-class InjectOptions:
-    """The parsed options of `soscope inject`: `trace` for the session, `display` for the report.
-
-    `seed` is None if it was not given.
-    """
-
-    __slots__ = ("display", "json", "output", "prints", "rules", "seed", "trace")
-
-    def __init__(
-        self,
-        settings: TraceSettings,
-        display: Display,
-        rules: list[InjectRule],
-        values: Values,
-        *,
-        prints: bool,
-    ) -> None:
-        self.trace = settings
-        self.display = display
-        self.rules = rules
-        self.seed: int | None = values.seed
-        self.output: str | None = values.output
-        self.json: Form = values.json
-        self.prints = prints
-
-
-VERB = CommandVerb(
-    "inject", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
-)
-
-
-def parse(arguments: list[str]) -> InjectOptions | SweepOptions:
-    """Parse the words behind `soscope inject`. Raises UsageError, or SystemExit for help."""
-    values, command = VERB.read(arguments)
-    check_rest(OPTIONS, values)
-    if values.follow > 1:
-        raise UsageError("-ff is for soscope trace", hint="-f follows children")
-    if values.sweep is not None:
-        return sweep_options(values, command, usage=USAGE)
-    pids = [pid for some in values.pids for pid in some]
-    if not values.rules:
-        raise UsageError(
-            "no rule: -e inject=... or -e fault=... is missing", hint=f"usage: {USAGE}"
-        )
-    trace.check_target(pids, command, usage=USAGE)
-    trace.check_sizes(values)
-    prints = values.record is None or values.output is not None
-    symbols = dict.fromkeys(symbol.text for rule in values.rules for symbol in rule.symbols)
-    return InjectOptions(
-        TraceSettings(
-            command,
-            select=[",".join(symbols)],
-            follow=bool(values.follow),
-            string_limit=values.string_limit,
-            prototypes=values.prototypes,
-            duration_ns=values.duration,
-            buffer=values.buffer,
-            limit=values.max_size,
-            when_full=values.when_full or ("drop" if pids else "block"),
-            record=values.record,
-            pids=pids,
-            wants_events=prints,
-            debug=values.debug,
-        ),
-        display_from(values, several=len(pids) > 1),
-        values.rules,
-        values,
-        prints=prints,
-    )
-
-
-def names_process(arguments: list[str]) -> bool:
-    """Return whether words, which may be wrong, are about a process and not a command."""
-    return names(OPTIONS, arguments, _PID)
 
 
 def run(invocation: Invocation) -> int:
     """Run the verb. Return the command's exit status, or die of its signal."""
-    try:
-        options = parse(invocation.words)
-    except SoscopeError:
-        invocation.wraps = not names_process(invocation.words)
-        raise
-    if isinstance(options, SweepOptions):
-        return sweep(options, invocation)
-    settings = options.trace
-    settings.debug |= invocation.debug
-    invocation.debug = settings.debug
-    invocation.wraps = not settings.pids
+    invocation.wraps = not names(VERB.options, invocation.words, _PID)
+    values, command = invocation.read(VERB)
+    _check_rest(values)
+    if values.follow > 1:
+        raise UsageError("-ff is for soscope trace", hint="-f follows children")
+    if values.sweep is not None:
+        VERB.check_target(command)
+        invocation.wraps = True
+        return sweep(values, command)
+    if not values.rules:
+        raise VERB.wrong("no rule: -e inject=... or -e fault=... is missing")
+    VERB.check_target(command, values.pids)
+    trace.check_sizes(values)
+    invocation.wraps = not values.pids
+    prints = values.record is None or values.output is not None
+    symbols = dict.fromkeys(symbol.text for rule in values.rules for symbol in rule.symbols)
+    display = display_from(values, several=len(values.pids) > 1)
+    settings = TraceSettings(
+        command,
+        select=[",".join(symbols)],
+        follow=bool(values.follow),
+        string_limit=values.string_limit,
+        prototypes=values.prototypes,
+        duration_ns=values.duration,
+        buffer=values.buffer,
+        limit=values.max_size,
+        when_full=values.when_full or ("drop" if values.pids else "block"),
+        record=values.record,
+        pids=values.pids,
+        wants_events=prints,
+        debug=invocation.debug,
+    )
 
     # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.inject.instrument import InjectInstrument
@@ -371,30 +254,30 @@ def run(invocation: Invocation) -> int:
     from soscope.verbs.main import Early
     from soscope.verbs.trace import end, say_notes
 
-    seed = options.seed
+    seed = values.seed
     if seed is None:
         seed = int.from_bytes(os.urandom(4), "little")
     inject = InjectInstrument(
-        options.rules,
+        values.rules,
         seed,
         follow=settings.follow,
         string_limit=settings.string_limit,
         files=settings.prototypes,
     )
     early = Early()
-    output = Output.open(options.output)
+    output = Output.open(values.output)
     listener = Listener()
-    if options.prints:
-        listener = json.make(output, options.display, inject.summary, form=options.json)
+    if prints:
+        listener = json.make(output, display, inject.summary, form=values.json)
     try:
-        tell = None if options.display.quiet else early
+        tell = None if display.quiet else early
         outcome = run_trace(settings, listener, output, tell, inject)
     finally:
         output.close()
     if not output.is_given_up:
         early.finish()
-        say_notes(outcome, [output], options.display)
-        if not options.display.quiet:
+        say_notes(outcome, [output], display)
+        if not display.quiet:
             for line in (*json.rule_notes(inject.summary()), *inject.notes()):
                 note(line)
     return end(outcome)
@@ -423,37 +306,35 @@ class _Ends:
             raise KeyboardInterrupt
 
 
-def sweep(options: SweepOptions, invocation: Invocation) -> int:
+def sweep(values: Values, command: list[str]) -> int:
     """Run the sweep. Return 0, or 1 if there was a crash, a hang or wrong output."""
     from soscope.instruments.inject.sweep.sweep import Sweep, SweepSettings
     from soscope.report import inject
     from soscope.report.output import STDOUT, Output
     from soscope.verbs.main import die, finish
 
-    invocation.debug |= options.debug
-    invocation.wraps = True
     work = Sweep(
         SweepSettings(
-            options.command,
-            options.functions,
-            callers=options.callers,
-            follow=options.follow,
-            test=options.test,
-            jobs=options.jobs,
-            timeout=options.timeout,
+            command,
+            values.sweep.split(","),
+            callers=values.callers,
+            follow=bool(values.follow),
+            test=values.test,
+            jobs=values.jobs,
+            timeout=values.timeout / 1e9 if values.timeout else None,
         )
     )
-    output = Output.open(options.output, STDOUT)
+    output = Output.open(values.output, STDOUT)
     ends = _Ends()
     result = work.run()
     if result.sites or not result.is_cut:
         output.write(
-            inject.document(result, options.json)
-            if options.json
-            else inject.text(result, every=options.verbose)
+            inject.document(result, values.json)
+            if values.json
+            else inject.text(result, every=values.verbose)
         )
     is_told = finish(output)
-    if not options.quiet:
+    if not values.quiet:
         for line in inject.notes(result):
             note(line)
     if result.is_cut:

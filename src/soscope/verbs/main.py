@@ -14,7 +14,12 @@ from soscope.report.output import STDOUT, Output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal as _signal
     from typing import NoReturn
+
+    from soscope.verbs.options import Values, Verb
+else:
+    import _signal  # signal takes 4 ms, as it imports enum
 
 
 # Ends soscope as its command ended: with its exit status, or by its signal.
@@ -76,8 +81,6 @@ def _forbid_core() -> None:
 
 def _flush() -> None:
     """Flush Python's buffers. A stream that fails is given up."""
-    import sys
-
     for stream in (sys.stdout, sys.stderr):
         if stream is None:  # the descriptor was closed when Python started
             continue
@@ -87,12 +90,6 @@ def _flush() -> None:
             # Python would report the error once more at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
-
-if TYPE_CHECKING:
-    import signal as _signal
-    from typing import NoReturn
-else:
-    import _signal  # signal takes 4 ms, as it imports enum
 
 _COLLECT_AFTER = 100_000
 # Errors for lack of descriptors, memory and processes (fork(2): EAGAIN).
@@ -169,8 +166,8 @@ soscope VERB --help tells more; --debug shows tracebacks of soscope's own errors
 class Invocation:
     """One run of soscope: the words behind the verb, and whether tracebacks are wanted.
 
-    The verb sets `debug` when it has parsed its options, as only the verb knows which words are
-    options and which belong to a command. `wraps` means that soscope exits with the status of its
+    `read` sets `debug` as well, as only the verb knows which words are options and which belong to
+    a command. `wraps` means that soscope exits with the status of its
     command, if the verb runs commands.
     """
 
@@ -180,6 +177,12 @@ class Invocation:
         self.words = words
         self.debug = debug
         self.wraps = True
+
+    def read(self, verb: Verb) -> tuple[Values, list[str]]:
+        """Return the values of the options and the arguments, as `Verb.read` does."""
+        values, words = verb.read(self.words)
+        self.debug |= values.debug
+        return values, words
 
 
 def start() -> NoReturn:
@@ -220,9 +223,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _run(verb, invocation)
     except BrokenPipeError:
-        return _die("SIGPIPE")  # the reader is gone: end as other programs do
+        return die("SIGPIPE")  # the reader is gone: end as other programs do
     except KeyboardInterrupt:
-        return _die("SIGINT")
+        return die("SIGINT")
     except SoscopeError as error:
         if invocation.debug:
             _traceback()
@@ -323,14 +326,9 @@ def _about() -> str:
 
 def _about_family(family: str) -> str:
     """Return the help of a family of verbs."""
-    lines = [
-        f"  soscope {name:14} {about}" for name, (about, _) in VERBS.items() if _is_of(name, family)
-    ]
+    rows = [(name, about) for name, (about, _) in VERBS.items() if name.startswith(f"{family} ")]
+    lines = [f"  soscope {name:14} {about}" for name, about in rows]
     return "\n".join([f"usage: soscope {family} VERB [options] ...", "", *lines, ""])
-
-
-def _is_of(verb: str, family: str) -> bool:
-    return verb.startswith(f"{family} ")
 
 
 def _status_of(verb: str, invocation: Invocation, error: SoscopeError) -> int:
@@ -394,11 +392,6 @@ def _traceback() -> None:
 
     for line in traceback.format_exc().rstrip().splitlines():
         say(line, prefix="")
-
-
-def _die(name: str) -> int:
-    """End by a signal, so that the parent process sees which one."""
-    return die(name)
 
 
 # Messages that are printed while a target runs.

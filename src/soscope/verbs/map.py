@@ -15,12 +15,10 @@ from soscope.linker.image import Image, Slot
 from soscope.model.call import printable
 from soscope.model.filemap import Symbol
 from soscope.report import mapfile as filemap
-from soscope.report.output import STDERR, STDOUT, Form, Output
+from soscope.report.output import STDERR, STDOUT, Output
 from soscope.verbs.main import Invocation, finish, note, say
 from soscope.verbs.options import (
-    DEBUG,
-    FLAG,
-    FORMAT,
+    FORM,
     JSON,
     Option,
     Values,
@@ -35,54 +33,9 @@ from soscope.verbs.options import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.entry.remote.packets import RemoteAddress
     from soscope.inspect.map.processmap import Chooses, ProcessMap
     from soscope.live.images.image import LoadedImage
-    from soscope.live.images.space import Space
 
-
-USAGE = (
-    "soscope map [options] FILE…  or  soscope map [options] -p PID  or  soscope map [options]"
-    " --remote ADDRESS [-- PROGRAM]"
-)
-
-SHORT = f"""\
-usage: {USAGE}
-
-Show every slot of ELF and Mach-O files with its stubs, symbol, version, provider and binding;
-or the images of a running process, and what each of their slots leads to now.
-
-  -e
-  --slots
-  --stubs
-  --symbols
-  --needed
-  --arch
-  --from
-  --to
-  --changed
-  --svg
-  --dot
-  --remote
-  --json
-
-  soscope map /bin/ls
-  soscope map -p 4242 -e 'malloc+free'
-
-soscope map --help lists all options.
-"""
-
-DESCRIPTION = """\
-For files, print facts, and a row for every slot through which code reaches a symbol, with all stubs
-of the linker that jump through it. Nothing is run. For a process, print its images in the order of
-the loader, with their mappings, and every slot: unbound, bound, interposed or hooked. The process
-is not stopped, and no code runs in it.
-"""
-
-EPILOG = """\
-exit status: 0 fine, 1 no such slot or not all could be read, 2 wrong usage, 3 not permitted,
-4 no such process.
-"""
 
 _WHICH = "which slots"
 _WHERE = JSON.group
@@ -121,8 +74,9 @@ _PROCESS_ALONE = table(
     Option("--dot", metavar="FILE", help="write the same as a graph for graphviz to FILE (-p)"),
 )
 
-OPTIONS = [
-    DEBUG,
+
+VERB = Verb(
+    "map",
     pid_option(group=_WHAT),
     remote_option(_WHAT),
     *selection_options(
@@ -134,140 +88,99 @@ OPTIONS = [
     *_FILES_ALONE,
     _SYSROOT,
     *_PROCESS_ALONE,
-    JSON,
-    FORMAT,
-]
+    *FORM,
+    usage="soscope map [options] FILE…  or  soscope map [options] -p PID  or  soscope map [options]"
+    " --remote ADDRESS [-- PROGRAM]",
+    short="""\
+Show every slot of ELF and Mach-O files with its stubs, symbol, version, provider and binding;
+or the images of a running process, and what each of their slots leads to now.
 
+  -e
+  --slots
+  --stubs
+  --symbols
+  --needed
+  --arch
+  --from
+  --to
+  --changed
+  --svg
+  --dot
+  --remote
+  --json
 
-class MapOptions:
-    """The parsed options of `soscope map`.
-
-    `pid` and `remote` are None if `files` are to be mapped. `program` is the program that the
-    stub at `remote` runs, "" if the stub has to tell. `tables` are the names of chosen tables, in
-    their order on the page, [] for the usual page. `svg` and `dot` are files, None if they are
-    not wanted.
-    """
-
-    __slots__ = (
-        "arch",
-        "changed",
-        "debug",
-        "dot",
-        "embedded",
-        "files",
-        "from_",
-        "json",
-        "pid",
-        "program",
-        "remote",
-        "select",
-        "svg",
-        "sysroot",
-        "tables",
-        "to",
-    )
-
-    def __init__(self, values: Values, files: list[str], program: str) -> None:
-        self.pid: int | None = values.pid
-        self.remote: RemoteAddress | None = values.remote
-        self.program = program
-        self.files = files
-        is_process = self.pid is not None or self.remote is not None
-        if not is_process and not files:
-            raise UsageError("nothing to look at: neither FILE nor -p PID", hint=f"usage: {USAGE}")
-        if self.pid is not None and self.remote is not None:
-            raise UsageError("either -p or --remote", hint=f"usage: {USAGE}")
-        if is_process and files:
-            flag = "-p" if self.remote is None else "--remote"
-            raise UsageError(f"either {flag} or files: '{files[0]}'", hint=f"usage: {USAGE}")
-        alone = _FILES_ALONE if is_process else _PROCESS_ALONE
-        if self.pid is not None:
-            alone = [*alone, _SYSROOT]
-        for option in alone:
-            if getattr(values, option.dest) != option.default and (
-                option.kind == FLAG or getattr(values, option.dest)
-            ):
-                is_file = is_process
-                raise UsageError(
-                    f"{option.flags[-1]} is for {'files' if is_file else 'processes (-p)'}"
-                )
-        self.select: list[str] = values.select
-        self.from_: list[str] = values.from_
-        self.to: list[str] = values.to
-        self.changed: bool = values.changed
-        self.tables = [option.dest for option in _TABLES if getattr(values, option.dest)]
-        self.arch: str | None = values.arch
-        self.embedded: bool = values.embedded
-        self.sysroot: str = values.sysroot
-        self.json: Form = values.json
-        self.svg: str | None = values.svg
-        self.dot: str | None = values.dot
-        self.debug: bool = values.debug
-
-    @property
-    def is_filtered(self) -> bool:
-        """Return whether only some slots are wanted."""
-        return bool(self.select or self.from_ or self.to or self.changed)
-
-
-VERB = Verb(
-    "map",
-    OPTIONS,
-    usage=USAGE,
-    short=SHORT,
-    description=DESCRIPTION,
-    epilog=EPILOG,
+  soscope map /bin/ls
+  soscope map -p 4242 -e 'malloc+free'
+""",
+    description="""\
+For files, print facts, and a row for every slot through which code reaches a symbol, with all stubs
+of the linker that jump through it. Nothing is run. For a process, print its images in the order of
+the loader, with their mappings, and every slot: unbound, bound, interposed or hooked. The process
+is not stopped, and no code runs in it.
+""",
+    epilog="""\
+exit status: 0 fine, 1 no such slot or not all could be read, 2 wrong usage, 3 not permitted,
+4 no such process.
+""",
     argument=("FILE", "an ELF or Mach-O file, a folder of them, or a program in PATH"),
     most=None,
 )
 
 
-def parse(arguments: list[str]) -> MapOptions:
-    """Parse the words behind `soscope map`. Raises UsageError, or SystemExit for help."""
-    words, program = without_program(arguments)
-    return MapOptions(*VERB.read(words), program)
-
-
 def run(invocation: Invocation) -> int:
     """Run the verb. Return 0, or 1 if nothing was chosen or something could not be read."""
-    options = parse(invocation.words)
-    invocation.debug |= options.debug
-    if options.pid is None and options.remote is None:
-        return show_files(options)
-    return _show_process(options)
+    invocation.words, program = without_program(invocation.words)
+    values, files = invocation.read(VERB)
+    is_process = values.pid is not None or values.remote is not None
+    if not is_process and not files:
+        raise VERB.wrong("nothing to look at: neither FILE nor -p PID")
+    if values.pid is not None and values.remote is not None:
+        raise VERB.wrong("either -p or --remote")
+    if is_process and files:
+        flag = "-p" if values.remote is None else "--remote"
+        raise VERB.wrong(f"either {flag} or files: '{files[0]}'")
+    alone = _FILES_ALONE if is_process else _PROCESS_ALONE
+    if values.pid is not None:
+        alone = [*alone, _SYSROOT]
+    for option in alone:
+        if getattr(values, option.dest):
+            of = "files" if is_process else "processes (-p)"
+            raise UsageError(f"{option.flags[-1]} is for {of}")
+    return _show_process(values, program) if is_process else show_files(files, values)
 
 
-def _space(options: MapOptions) -> Space:
-    """Open the process, or the program of a GDB stub. Raises SoscopeError."""
-    if options.remote is not None:
-        from soscope.control.qemu.memory import open_remote
-
-        return open_remote(options.remote, options.program, options.sysroot)
-    from soscope.live.images.space import Space
-
-    assert options.pid is not None
-    return Space(options.pid)
+def _is_filtered(values: Values) -> bool:
+    """Return whether only some slots are wanted."""
+    return bool(values.select or values.from_ or values.to or values.changed)
 
 
-def _show_process(options: MapOptions) -> int:
+def _show_process(values: Values, program: str) -> int:
     # Imported late, as --help and usage errors do not need it.
     from soscope.inspect.map.processmap import read_map
     from soscope.verbs.main import show
 
-    process_map = read_map(_space(options), _chooser(options))
+    if values.remote is not None:
+        from soscope.control.qemu.memory import open_remote
+
+        space: Space = open_remote(values.remote, program, values.sysroot)
+    else:
+        from soscope.live.images.space import Space
+
+        space = Space(values.pid)
+    process_map = read_map(space, _chooser(values))
     chosen = sum(process_map.counts().values())
-    if options.changed:
+    if values.changed:
         process_map.keep_changed()
-    is_drawn = _write_pictures(options, process_map)
+    is_drawn = _write_pictures(values, process_map)
     text = ""
-    if options.json:
+    if values.json:
         from soscope.report.mapjson import process_document
 
-        text = options.json.shaped(process_document(process_map))
-    elif options.svg is None and options.dot is None:
+        text = values.json.shaped(process_document(process_map))
+    elif values.svg is None and values.dot is None:
         from soscope.report.mapprocess import lines_of
 
-        lines = lines_of(process_map, only_slots=options.is_filtered)
+        lines = lines_of(process_map, only_slots=_is_filtered(values))
         text = "".join(f"{line}\n" for line in lines)
     if not (show(text) and is_drawn):
         return 1
@@ -279,19 +192,19 @@ def _show_process(options: MapOptions) -> int:
         from soscope.proc.status import in_full, static
 
         note(f"no calls to see: {in_full(static(process_map.path))}")
-    if options.is_filtered and not chosen:
+    if _is_filtered(values) and not chosen:
         note("no slot matches")
         return 1
     return 1 if process_map.damaged or process_map.is_changing else 0
 
 
-def _chooser(options: MapOptions) -> Chooses:
+def _chooser(values: Values) -> Chooses:
     """Return a function that tells whether a slot was asked for. Raises UsageError."""
     from soscope.prototypes import load
     from soscope.select.filter import chooses, compile_selection
 
     selection = compile_selection(
-        options.select, options.from_ or ["all"], options.to, sets=lambda: load().groups()
+        values.select, values.from_ or ["all"], values.to, sets=lambda: load().groups()
     )
 
     def wanted(symbol: str, caller: LoadedImage, callee: LoadedImage | None) -> bool:
@@ -306,17 +219,17 @@ def _chooser(options: MapOptions) -> Chooses:
             callee_is_main=callee is not None and callee.is_main,
         )
 
-    if options.select or options.from_ or options.to:
+    if values.select or values.from_ or values.to:
         return wanted
     return lambda *_: True
 
 
-def _write_pictures(options: MapOptions, process_map: ProcessMap) -> bool:
+def _write_pictures(values: Values, process_map: ProcessMap) -> bool:
     """Write the files that were asked for. Return whether they are complete.
 
     Raises SoscopeError.
     """
-    if options.svg is None and options.dot is None:
+    if values.svg is None and values.dot is None:
         return True
     from soscope.report import mapprocess as mapdot
     from soscope.report import mapsvg
@@ -324,7 +237,7 @@ def _write_pictures(options: MapOptions, process_map: ProcessMap) -> bool:
 
     graph = graph_of(process_map)
     is_whole = True
-    for path, write in ((options.svg, mapsvg.document), (options.dot, mapdot.document)):
+    for path, write in ((values.svg, mapsvg.document), (values.dot, mapdot.document)):
         if path is None:
             continue
         output = Output.open(path)
@@ -349,25 +262,26 @@ class _Chooses(Protocol):
     def __call__(self, image: Image, subject: Slot | Symbol, /) -> bool: ...
 
 
-def show_files(options: MapOptions) -> int:
+def show_files(files: list[str], values: Values) -> int:
     """Print the map of files. Return 0, or 1 if something is missing, damaged or unread."""
-    chooses = _files_chooser(options)
+    chooses = _files_chooser(values)
     output = Output.open(None, STDOUT)
     is_whole = True
     parts: list[str] = []  # a page is made from all parts at the end
     chosen = shown = 0
-    paths = list(files_below(in_path(name) for name in options.files))
+    paths = list(files_below(in_path(name) for name in files))
     is_one = len(paths) == 1
-    if options.json:
+    tables = [option.dest for option in _TABLES if getattr(values, option.dest)]
+    if values.json:
         from soscope.report import mapjson as filemapjson
 
         parts.append(filemapjson.HEAD)
     with _progress(len(paths)) as tick:
         images = images_of(
             paths,
-            options.arch,
-            sysroot=options.sysroot,
-            embedded=options.embedded,
+            values.arch,
+            sysroot=values.sysroot,
+            embedded=values.embedded,
             tick=tick,
         )
         for image, error in images:
@@ -379,40 +293,42 @@ def show_files(options: MapOptions) -> int:
                 slots = [slot for slot in image.slots if chooses(image, slot)]
                 symbols = (
                     [symbol for symbol in image.symbols if chooses(image, symbol)]
-                    if "symbols" in options.tables
+                    if "symbols" in tables
                     else []
                 )
-                is_shown = bool(slots or symbols) or is_one or not options.is_filtered
+                is_shown = bool(slots or symbols) or is_one or not _is_filtered(values)
                 text = ""
                 if is_shown:
-                    text = _text(image, slots, symbols, options, is_first=not shown, is_one=is_one)
+                    text = _text(
+                        image, slots, symbols, values, tables, is_first=not shown, is_one=is_one
+                    )
             except (OSError, MemoryError) as lack:
                 say(f"{image.path}: {shortfall(lack)}")
                 is_whole = False
                 continue
             is_whole &= not image.partial
-            chosen += len(symbols) if options.tables == ["symbols"] else len(slots) + len(symbols)
+            chosen += len(symbols) if tables == ["symbols"] else len(slots) + len(symbols)
             if not is_shown:
                 for why in image.partial:
                     note(f"{image.path}: partial: {why}")
                 continue
             shown += 1
             parts.append(text)
-            if not options.json.is_markdown:
+            if not values.json.is_markdown:
                 output.write("".join(parts))
                 parts.clear()
             if not output.is_open:
                 break
-    if options.json:
+    if values.json:
         parts.append(filemapjson.TAIL)
-        output.write(options.json.shaped("".join(parts)))
+        output.write(values.json.shaped("".join(parts)))
     if not finish(output):
         return 1
     if not paths:
         note("no ELF or Mach-O file there")
         return 1
-    if options.is_filtered and not chosen:
-        note("no symbol matches" if options.tables == ["symbols"] else "no slot matches")
+    if _is_filtered(values) and not chosen:
+        note("no symbol matches" if tables == ["symbols"] else "no slot matches")
         return 1
     return 0 if is_whole else 1
 
@@ -421,36 +337,37 @@ def _text(
     image: Image,
     slots: list[Slot],
     symbols: list[Symbol],
-    options: MapOptions,
+    values: Values,
+    tables: list[str],
     *,
     is_first: bool,
     is_one: bool,
 ) -> str:
     """Return the output for an image. Raises OSError if it cannot be read any more."""
-    stubs = () if options.is_filtered else image.stubs_without_slot
-    if options.json:
+    stubs = () if _is_filtered(values) else image.stubs_without_slot
+    if values.json:
         from soscope.report import mapjson as filemapjson
 
         return filemapjson.image(image, slots, stubs, is_first=is_first)
-    text = filemap.text(image, slots, stubs, options.tables, symbols=symbols, is_alone=is_one)
-    return text if is_first or options.tables else "\n" + text
+    text = filemap.text(image, slots, stubs, tables, symbols=symbols, is_alone=is_one)
+    return text if is_first or tables else "\n" + text
 
 
-def _files_chooser(options: MapOptions) -> _Chooses:
+def _files_chooser(values: Values) -> _Chooses:
     """Return a function that tells whether a slot or symbol was asked for. Raises UsageError."""
-    if not options.is_filtered:
+    if not _is_filtered(values):
         return lambda *_: True
 
     from soscope.prototypes import load
     from soscope.select.filter import chooses, compile_selection
 
     selection = compile_selection(
-        options.select, options.from_ or ["all"], options.to, sets=lambda: load().groups()
+        values.select, values.from_ or ["all"], values.to, sets=lambda: load().groups()
     )
 
     def wanted(image: Image, subject: Slot | Symbol) -> bool:
         if isinstance(subject, Slot):
-            name, callee = subject.symbol, (subject.provider or "") if options.to else ""
+            name, callee = subject.symbol, (subject.provider or "") if values.to else ""
         else:
             name, callee = subject.name, subject.library
         return chooses(

@@ -24,7 +24,7 @@ FLAG = "flag"  # given or not
 COUNT = "count"  # how often it is given
 VALUE = "value"  # takes the next word; the last one counts
 ONCE = "once"  # takes the next word, and may be given once
-LIST = "list"  # takes the next word, each time it is given
+LIST = "list"  # takes the next word, a value or a list of them, each time it is given
 
 
 class Option:
@@ -37,20 +37,6 @@ class Option:
     with the same `rivals` may be given. `group` is its heading in the help, None if `table` sets
     it.
     """
-
-    __slots__ = (
-        "aliases",
-        "choices",
-        "convert",
-        "default",
-        "dest",
-        "flags",
-        "group",
-        "help",
-        "kind",
-        "metavar",
-        "rivals",
-    )
 
     def __init__(
         self,
@@ -70,7 +56,8 @@ class Option:
         self.aliases = aliases
         self.dest = dest or flags[-1].lstrip("-").replace("-", "_")
         self.help = help
-        self.group = group
+        self.group = group or ""
+        self.is_grouped = group is not None
         self.metavar = metavar or "|".join(choices)
         self.kind = kind or (VALUE if self.metavar else FLAG)
         self.default = {FLAG: False, COUNT: 0}.get(self.kind, default)
@@ -82,6 +69,11 @@ class Option:
     def spellings(self) -> tuple[str, ...]:
         """Return everything that a user may type for it."""
         return self.flags + self.aliases
+
+    @property
+    def unset(self) -> Any:
+        """Return its value if it is not given. A list is a new one each time."""
+        return [] if self.kind == LIST else self.default
 
     @property
     def takes_word(self) -> bool:
@@ -115,8 +107,8 @@ def table(*rows: str | Option) -> list[Option]:
         if isinstance(row, str):
             group = row
             continue
-        if row.group is None:
-            row.group = group
+        if not row.is_grouped:
+            row.group, row.is_grouped = group, True
         options.append(row)
     return options
 
@@ -126,8 +118,7 @@ class Values:
 
     def __init__(self, options: list[Option]) -> None:
         for option in options:
-            value = [] if option.kind == LIST else option.default
-            setattr(self, option.dest, value)
+            setattr(self, option.dest, option.unset)
 
     if TYPE_CHECKING:
 
@@ -140,7 +131,7 @@ class Values:
         if word is not None:
             value = option.value(word)
             if option.kind == LIST:
-                getattr(self, option.dest).append(value)
+                getattr(self, option.dest).extend(value if isinstance(value, list) else [value])
             elif option.kind == ONCE and getattr(self, option.dest) != option.default:
                 raise UsageError(f"{option.flags[-1]}: it is given twice")
             else:
@@ -428,6 +419,7 @@ _MOST_PROCESS = 1 << 31  # range of pid_t
 HOW = "how to show it"
 JSON = Option("--json", group=HOW, help="one JSON document")
 FORMAT = format_option(HOW)
+FORM = (JSON, FORMAT)
 
 
 def pid_option(*, group: str = "what to look at", about: str = "it is not stopped") -> Option:
@@ -466,11 +458,6 @@ def quiet_option(group: str = HOW, about: str = "no notes at the end") -> Option
     return Option("-q", "--quiet", group=group, help=about)
 
 
-def json_option(group: str = HOW, about: str = "one JSON document") -> Option:
-    """Return --json."""
-    return Option("--json", group=group, help=about)
-
-
 def follow_option(
     group: str, about: str = "children, too; without it they change nothing", *, kind: str = FLAG
 ) -> Option:
@@ -479,22 +466,17 @@ def follow_option(
 
 
 def pids_option(*, group: str, about: str) -> Option:
-    """Return -p for several processes. Its values are lists of pids."""
+    """Return -p for several processes."""
     return Option(
         "-p",
         "--pid",
         dest="pids",
         kind=LIST,
         metavar="PID",
-        convert=_parse_processes,
+        convert=parse_processes,
         group=group,
         help=about,
     )
-
-
-def _parse_processes(text: str) -> list[int]:
-
-    return parse_processes(text)
 
 
 def parse_pid(text: str) -> int:
@@ -504,14 +486,6 @@ def parse_pid(text: str) -> int:
     pid = parse_count(text)
     if not 0 < pid < _MOST_PROCESS:
         raise UsageError(f"{pid} is no process id")
-    return pid
-
-
-def the_pid(values: Values, usage: str) -> int:
-    """Return the process of -p. Raises UsageError if there is no -p."""
-    if values.pid is None:
-        raise UsageError("no process: -p PID is missing", hint=f"usage: {usage}")
-    pid: int = values.pid
     return pid
 
 
@@ -599,10 +573,8 @@ def without_program(words: list[str]) -> tuple[list[str], str]:
     return words[:at] + words[at + 2 :], words[at + 1]
 
 
-DEBUG = Option("--debug", group="", help="show tracebacks of soscope's own errors")
-
-
 # What every verb takes. Verbs that have more to say or to leave out have options of their own.
+_DEBUG = Option("--debug", group="", help="show tracebacks of soscope's own errors")
 _HUSH = quiet_option("", "no notes on standard error")
 _VERBOSE = Option("-v", "--verbose", group="", help="more notes, if this verb has more")
 
@@ -613,34 +585,21 @@ _VERBOSE = Option("-v", "--verbose", group="", help="more notes, if this verb ha
 
 
 class Verb:
-    """The usage of one verb.
+    """The usage of one verb, and its table of options: `rows` as `table` takes them.
 
-    `short` is the output of -h, in which a line with only an option stands for the option's row.
-    `description` and `epilog` are before and after the options in --help. `argument` is (name in
-    the help, its help), None if the verb takes only options. `least` and `most` are how many
-    arguments there may be, None for any number. With `habits`, options of ltrace and strace that
-    the verb lacks are explained by a sentence each.
+    All verbs have --debug, and -q and -v unless their own rows have them. `short` is the output of
+    -h, in which a line with only an option stands for the option's row. `description` and `epilog`
+    are before and after the options in --help. `argument` is (name in the help, its help), None if
+    the verb takes only options. `least` and `most` are how many arguments there may be, None for
+    any number. If a verb `runs_command`, all words from the command on belong to the command. If it
+    `needs_pid`, -p must be given. With `habits`, options of ltrace and strace that the verb lacks
+    are explained by a sentence each.
     """
-
-    __slots__ = (
-        "argument",
-        "description",
-        "epilog",
-        "habits",
-        "hushes",
-        "least",
-        "most",
-        "name",
-        "options",
-        "short",
-        "usage",
-    )
 
     def __init__(
         self,
         name: str,
-        options: list[Option],
-        *,
+        *rows: str | Option,
         usage: str,
         short: str,
         description: str,
@@ -648,114 +607,75 @@ class Verb:
         argument: tuple[str, str] | None = None,
         least: int = 0,
         most: int | None = 0,
+        runs_command: bool = False,
+        needs_pid: bool = False,
         habits: bool = False,
     ) -> None:
         self.name = name
-        taken = {flag for option in options for flag in option.flags}
-        self.options = [
-            *options,
-            *(each for each in (_HUSH, _VERBOSE) if each.flags[0] not in taken),
-        ]
-        self.hushes = _HUSH in self.options
+        own = table(*rows)
+        taken = {flag for option in own for flag in option.flags}
+        self.hushes = _HUSH.flags[0] not in taken
+        rest = [each for each in (_HUSH, _VERBOSE) if each.flags[0] not in taken]
+        self.options = [_DEBUG, *own, *rest]
         self.usage = usage
         self.short = short
         self.description = description
         self.epilog = epilog
         self.argument = argument
-        self.habits = habits
         self.least = least
-        self.most = most
-
-    @property
-    def runs_command(self) -> bool:
-        """Return whether a command may stand behind the options."""
-        return False
+        self.most = None if runs_command else most
+        self.runs_command = runs_command
+        self.needs_pid = needs_pid
+        self.habits = habits
 
     def read(self, words: list[str]) -> tuple[Values, list[str]]:
-        """Return the options' values and the verb's arguments.
+        """Return the options' values and the verb's arguments, or the command that it runs.
 
         Raises UsageError, or SystemExit if help was printed.
         """
-        ordered = permuted(self.options, words)
+        ordered = words if self.runs_command else permuted(self.options, words)
         scanned = scan(self.options, ordered)
-        if scanned is None or not self._takes(len(scanned[1])):
+        count = 0 if scanned is None else len(scanned[1])
+        if scanned is None or count < self.least or (self.most is not None and count > self.most):
             self._refuse(ordered)
-        return self._settled(scanned)
-
-    def _settled(self, scanned: tuple[Values, list[str]]) -> tuple[Values, list[str]]:
-        """Combine options that belong together, and apply -q if the verb itself does not."""
         values, _ = scanned
         settle(values)
         if self.hushes and values.quiet:
             from soscope.verbs.main import hush
 
             hush()
+        if self.needs_pid:
+            self.check_pid(values)
         return scanned
 
-    def _takes(self, count: int) -> bool:
-        """Return whether there may be so many arguments."""
-        return self.least <= count and (self.most is None or count <= self.most)
+    def wrong(self, message: str) -> UsageError:
+        """Return an error whose hint is the usage."""
+        return UsageError(message, hint=f"usage: {self.usage}")
+
+    def check_target(self, command: list[str], pids: list[int] | None = None) -> None:
+        """Raise UsageError unless there is either a command or a process."""
+        if not command and not pids:
+            raise self.wrong("no command to run")
+        if command and pids:
+            raise self.wrong("-p PID cannot be combined with a command")
+
+    def check_pid(self, values: Values) -> None:
+        """Raise UsageError if there is no -p."""
+        if values.pid is None:
+            raise self.wrong("no process: -p PID is missing")
 
     def _refuse(self, words: list[str]) -> NoReturn:
         """Raise UsageError for wrong words, or SystemExit with the help that they ask for."""
+        if self.habits:
+            from soscope.verbs.habits import explained
+
+            for flag in unknown(self.options, words):
+                error = explained(flag, self.name)
+                if error is not None:
+                    raise error
         from soscope.verbs.help import refuse  # not needed for words that are right
 
-        self._explain_habits(words)
         refuse(self, words)
-
-    def _explain_habits(self, words: list[str]) -> None:
-        """Raise UsageError for the first option that users know from ltrace or strace."""
-        if not self.habits:
-            return
-        from soscope.verbs.habits import explained
-
-        for flag in unknown(self.options, words):
-            error = explained(flag, self.name)
-            if error is not None:
-                raise error
-
-
-class CommandVerb(Verb):
-    """A verb that runs a command. All words from the command on belong to the command."""
-
-    __slots__ = ()
-
-    def __init__(
-        self,
-        name: str,
-        options: list[Option],
-        *,
-        usage: str,
-        short: str,
-        description: str,
-        epilog: str,
-        habits: bool = False,
-    ) -> None:
-        super().__init__(
-            name,
-            options,
-            usage=usage,
-            short=short,
-            description=description,
-            epilog=epilog,
-            most=None,
-            habits=habits,
-        )
-
-    @property
-    def runs_command(self) -> bool:
-        """Return whether a command may stand behind the options."""
-        return True
-
-    def read(self, words: list[str]) -> tuple[Values, list[str]]:
-        """Return the options' values and the command, which may be missing.
-
-        Raises UsageError, or SystemExit if help was printed.
-        """
-        scanned = scan(self.options, words)
-        if scanned is None:
-            self._refuse(words)
-        return self._settled(scanned)
 
 
 # `-o FILE` of the verbs that draw a flame graph: a picture or a page, by the suffix.
@@ -767,10 +687,10 @@ PICTURE_OUTPUT = output_option(
 )
 
 
-def flame_file(path: str | None, usage: str) -> str:
+def flame_file(path: str | None, verb: Verb) -> str:
     """Return the file to draw into. Raises UsageError if there is none, or by its suffix."""
     if path is None:
-        raise UsageError("no file to draw into", hint=f"usage: {usage}")
+        raise verb.wrong("no file to draw into")
     if not path.lower().endswith((SVG, HTML)):
         raise UsageError(f"'{path}' is neither a .svg nor a .html file")
     return path

@@ -3,25 +3,21 @@
 
 from __future__ import annotations
 
-from soscope.control.patch import Replacement
 from soscope.errors import AgentError, UsageError
 from soscope.instruments.patch.spec import parse_callers, parse_replacement
-from soscope.report.output import Form
 from soscope.verbs.main import Invocation, note
 from soscope.verbs.options import (
-    DEBUG,
-    FORMAT,
+    FORM,
     JSON,
     LIST,
-    CommandVerb,
     Option,
     Values,
+    Verb,
     follow_option,
     names,
     permuted,
     pid_option,
     quiet_option,
-    the_pid,
 )
 from soscope.wire.patches import Caller
 
@@ -64,14 +60,33 @@ is started or changed. If they are not known, FUNCTION is accepted, unless --che
 """
 
 
-USAGE = """\
+_SHOWING = JSON.group
+
+_PID = pid_option(about="it stands still for some milliseconds")
+_UNDO = Option(
+    "--undo",
+    group=REPLACE.group,
+    help="give slots their old bytes, of all functions or of SYMBOL...",
+)
+
+
+VERB = Verb(
+    "patch",
+    _PID,
+    REPLACE,
+    FROM,
+    CHECK,
+    _UNDO,
+    follow_option(
+        REPLACE.group, "of a COMMAND: in the programs that it executes and its children, too"
+    ),
+    *FORM,
+    quiet_option(_SHOWING, "say nothing but errors"),
+    usage="""\
 soscope patch -p PID --replace SYMBOL=LIB:FUNCTION... [--from IMAGE]... [--check-types]
        soscope patch -p PID --undo [SYMBOL...]
-       soscope patch --replace SYMBOL=LIB:FUNCTION... [options] [--] COMMAND [ARGUMENT...]"""
-
-SHORT = f"""\
-usage: {USAGE}
-
+       soscope patch --replace SYMBOL=LIB:FUNCTION... [options] [--] COMMAND [ARGUMENT...]""",
+    short="""\
 Have calls of a running process, or of a command, reach functions of one's own.
 
   -p
@@ -83,11 +98,8 @@ Have calls of a running process, or of a command, reach functions of one's own.
   --json
 
   soscope patch --replace gettimeofday=./clock.so:slow_clock -- ruby script.rb
-
-soscope patch --help lists all options.
-"""
-
-DESCRIPTION = f"""\
+""",
+    description=f"""\
 Load a library into a running process, by the process's own loader, and redirect calls of a function
 to a function of that library. The redirection stays when patch returns, and needs no soscope.
 --undo restores the bytes of each slot and closes the library.
@@ -95,9 +107,8 @@ to a function of that library. The redirection stays when patch returns, and nee
 With a COMMAND, the library is loaded and the calls are redirected before main. COMMAND's own
 output, exit status and signals stay what they are; nothing is added to its environment.
 
-{ABOUT}"""
-
-EPILOG = """\
+{ABOUT}""",
+    epilog="""\
 A second --replace of a symbol replaces the first. One command applies all of its --replace options,
 or none. soscope trace -p and inject -p work on a patched process, and leave the patch in place.
 soscope detach undoes it, too.
@@ -114,69 +125,9 @@ examples:
   soscope patch -p 4711 --replace malloc=./count.so:counting --from 'libssl*'
   soscope patch -p 4711 --undo
   soscope patch --replace gettimeofday=./clock.so:slow_clock -- ruby script.rb
-"""
-
-_SHOWING = JSON.group
-
-_PID = pid_option(about="it stands still for some milliseconds")
-_UNDO = Option(
-    "--undo",
-    group=REPLACE.group,
-    help="give slots their old bytes, of all functions or of SYMBOL...",
+""",
+    runs_command=True,
 )
-
-OPTIONS = [
-    DEBUG,
-    _PID,
-    REPLACE,
-    FROM,
-    CHECK,
-    _UNDO,
-    follow_option(
-        REPLACE.group, "of a COMMAND: in the programs that it executes and its children, too"
-    ),
-    JSON,
-    FORMAT,
-    quiet_option(_SHOWING, "say nothing but errors"),
-]
-
-VERB = CommandVerb(
-    "patch", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
-)
-
-
-class PatchOptions:
-    """The parsed options of `soscope patch`: `wanted`, for calls by `callers`, or `symbols`.
-
-    Replacements of `symbols` are to be undone. `pid` is None if `command` is to be run.
-    """
-
-    __slots__ = (
-        "callers",
-        "check",
-        "command",
-        "debug",
-        "follow",
-        "json",
-        "pid",
-        "quiet",
-        "symbols",
-        "undo",
-        "wanted",
-    )
-
-    def __init__(self, values: Values, rest: list[str]) -> None:
-        self.pid: int | None = values.pid
-        self.wanted: list[Replacement] = values.replace
-        self.callers: list[Caller] = parse_callers(values.from_)
-        self.symbols = [] if self.pid is None else rest
-        self.command = rest if self.pid is None else []
-        self.undo: bool = values.undo
-        self.check: bool = values.check
-        self.follow: bool = values.follow
-        self.json: Form = values.json
-        self.quiet: bool = values.quiet
-        self.debug: bool = values.debug
 
 
 def names_process(arguments: list[str]) -> bool:
@@ -195,30 +146,26 @@ def _ordered(words: list[str]) -> list[str]:
     )
 
 
-def parse(arguments: list[str]) -> PatchOptions:
-    """Parse the words behind `soscope patch`. Raises UsageError, or SystemExit for help."""
-    values, rest = VERB.read(_ordered(arguments))
-    hint = f"usage: {USAGE}"
+def _check(values: Values, rest: list[str]) -> None:
+    """Refuse options that do not belong together. Raises UsageError."""
     if values.undo and (values.replace or values.from_):
-        raise UsageError("--undo cannot be combined with --replace", hint=hint)
+        raise VERB.wrong("--undo cannot be combined with --replace")
     if values.undo and values.check:
-        raise UsageError("--check-types is for --replace", hint=hint)
+        raise VERB.wrong("--check-types is for --replace")
     if values.undo:
-        the_pid(values, USAGE)
+        VERB.check_pid(values)
     elif not values.replace:
-        raise UsageError("nothing to do: --replace or --undo is missing", hint=hint)
+        raise VERB.wrong("nothing to do: --replace or --undo is missing")
     elif values.pid is None and not rest:
-        raise UsageError("neither a command to run nor -p PID", hint=hint)
+        raise VERB.wrong("neither a command to run nor -p PID")
     elif values.pid is not None and rest:
-        raise UsageError(
-            f"'{rest[0]}': -p PID cannot be combined with a command, and SYMBOL is for --undo",
-            hint=hint,
+        raise VERB.wrong(
+            f"'{rest[0]}': -p PID cannot be combined with a command, and SYMBOL is for --undo"
         )
     if values.pid is not None and values.follow:
-        raise UsageError("-f is for a command: a process's children are patched, too", hint=hint)
+        raise VERB.wrong("-f is for a command: a process's children are patched, too")
     if values.pid is None and values.json:
         raise UsageError("--json and --format are for -p PID: a command has its own output")
-    return PatchOptions(values, rest)
 
 
 def run(invocation: Invocation) -> int:
@@ -226,49 +173,46 @@ def run(invocation: Invocation) -> int:
 
     With a command, return the command's exit status, or die of its signal.
     """
-    try:
-        options = parse(invocation.words)
-    except UsageError:
-        invocation.wraps = not names_process(invocation.words)
-        raise
-    invocation.debug |= options.debug
-    invocation.wraps = options.pid is None
-    if options.pid is None:
-        return _run_command(options)
-    return _patch_process(options, options.pid)
+    invocation.wraps = not names_process(invocation.words)
+    invocation.words = _ordered(invocation.words)
+    values, rest = invocation.read(VERB)
+    _check(values, rest)
+    callers = parse_callers(values.from_)
+    invocation.wraps = values.pid is None
+    if values.pid is None:
+        return _run_command(values, callers, rest)
+    return _patch_process(values, callers, rest)
 
 
-def _patch_process(options: PatchOptions, pid: int) -> int:
+def _patch_process(values: Values, callers: list[Caller], symbols: list[str]) -> int:
     # Imported late, as --help and usage errors do not need it.
     from soscope.control.patch import patch, undo
     from soscope.instruments.patch.spec import check_replacements
     from soscope.report.patch import document, text
     from soscope.verbs.main import show
 
-    if options.undo:
-        patched = undo(pid, options.symbols)
+    if values.undo:
+        patched = undo(values.pid, symbols)
     else:
-        check_replacements(options.wanted, pid=pid, is_asked=options.check)
-        patched = patch(pid, options.wanted, options.callers)
+        check_replacements(values.replace, pid=values.pid, is_asked=values.check)
+        patched = patch(values.pid, values.replace, callers)
     is_told = True
-    if not options.quiet:
-        is_told = show(options.json.shaped(document(patched)) if options.json else text(patched))
+    if not values.quiet:
+        is_told = show(values.json.shaped((document if values.json else text)(patched)))
     return 0 if is_told and not patched.left and not patched.waiting else 1
 
 
-def _run_command(options: PatchOptions) -> int:
+def _run_command(values: Values, callers: list[Caller], command: list[str]) -> int:
     from soscope.instruments.patch.instrument import run as run_patched
     from soscope.instruments.patch.spec import check_replacements
     from soscope.proc.status import in_full
     from soscope.verbs.main import leave
 
-    check_replacements(options.wanted, command=options.command[0], is_asked=options.check)
-    outcome, instrument = run_patched(
-        options.command, options.wanted, options.callers, follow=options.follow
-    )
+    check_replacements(values.replace, command=command[0], is_asked=values.check)
+    outcome, instrument = run_patched(command, values.replace, callers, follow=values.follow)
     if instrument.failure is not None:
         raise AgentError(instrument.failure)
-    if not options.quiet:
+    if not values.quiet:
         for path, reason in outcome.untraced:
             note(f"{path}: nothing was replaced: {in_full(reason)}")
         for line in (*outcome.executed.lines(), *instrument.notes, *outcome.remarks):

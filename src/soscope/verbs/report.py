@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
+from soscope.model.record import Record
 from soscope.report.output import Form
 from soscope.report.trace.display import Display, TableSettings
 from soscope.verbs.display import (
@@ -25,14 +26,13 @@ from soscope.verbs.display import (
 )
 from soscope.verbs.main import Invocation, note
 from soscope.verbs.options import (
-    DEBUG,
     LIST,
     Option,
+    Values,
     Verb,
     output_option,
     parse_pid,
     selection_options,
-    table,
     understand,
 )
 from soscope.verbs.prof.reading import BIASES, IMAGE
@@ -43,98 +43,27 @@ if TYPE_CHECKING:
     from soscope.select.filter import Selection
 
 
-USAGE = "soscope report [options] FILE"
+class ReportOptions(Record):
+    """The parsed options of `soscope report`: what was `asked`, and what that means.
 
-SHORT = f"""\
-usage: {USAGE}
-
-Show a recording that soscope trace --record made, as the trace would have been.
-
-  -e
-  -c
-  -T
-  -t
-  -s
-  --json
-
-  soscope report -T run.sosr
-
-soscope report --help lists all options.
-"""
-
-DESCRIPTION = """\
-Show a recording on standard output: the calls as soscope trace prints them, or the table of
-one that was made with -c or --count-only. With -c, the calls become a table, too. If a
-recording is still being written, or ends in the middle, its complete part is shown.
-"""
-
-EPILOG = """\
-exit status: 0 fine, 1 the recording is damaged or not complete, 2 wrong usage.
-"""
-
-
-class ReportOptions:
-    """The parsed options of `soscope report`: the file and how to show it.
-
-    `choice` chooses the calls to show, or is None for all. `summary` asks for a table, whose
-    settings are `table`, and `both` for the calls, then the table. `svg` is a file for the
-    picture of a graph. `image`, `load_bias` and `program_bias` are for profiles of gprof and
-    LD_PROFILE, None if not given. `of_calls` are the given options about calls, which such
-    profiles do not have.
+    `path` is the recording. `choice` chooses the calls to show, or is None for all. `table` is for
+    the table of -c. `of_calls` are the given options about calls, which profiles of gprof and
+    LD_PROFILE do not have.
     """
 
-    __slots__ = (
-        "both",
-        "choice",
-        "debug",
-        "display",
-        "image",
-        "json",
-        "load_bias",
-        "of_calls",
-        "output",
-        "path",
-        "program_bias",
-        "prototypes",
-        "summary",
-        "svg",
-        "table",
-    )
-
-    def __init__(
-        self,
-        path: str,
-        display: Display,
-        *,
-        choice: Choice | None,
-        summary: bool,
-        both: bool,
-        table: TableSettings,
-        output: str | None,
-        json: Form,
-        debug: bool,
-        prototypes: list[str],
-        svg: str | None,
-    ) -> None:
-        self.svg = svg
-        self.path = path
-        self.display = display
-        self.choice = choice
-        self.summary = summary
-        self.both = both
-        self.table = table
-        self.output = output
-        self.json = json
-        self.debug = debug
-        self.prototypes = prototypes
-        self.image: str | None = None
-        self.load_bias: int | None = None
-        self.program_bias: int | None = None
-        self.of_calls: list[str] = []
+    asked: Values
+    path: str
+    display: Display
+    table: TableSettings
+    choice: Choice | None
+    of_calls: list[str]
 
 
-OPTIONS = table(
-    DEBUG,
+# Options that also apply to a profile.
+_OF_PROFILES = frozenset("debug quiet json form top output image load_bias program_bias".split())
+
+VERB = Verb(
+    "report",
     "what to show",
     Option(
         "-c",
@@ -177,19 +106,27 @@ OPTIONS = table(
     IMAGE,
     *BIASES,
     output_option("FILE", "write to FILE"),
-)
+    usage="soscope report [options] FILE",
+    short="""\
+Show a recording that soscope trace --record made, as the trace would have been.
 
+  -e
+  -c
+  -T
+  -t
+  -s
+  --json
 
-# Options that also apply to a profile.
-_OF_PROFILES = frozenset("debug quiet json form top output image load_bias program_bias".split())
-
-VERB = Verb(
-    "report",
-    OPTIONS,
-    usage=USAGE,
-    short=SHORT,
-    description=DESCRIPTION,
-    epilog=EPILOG,
+  soscope report -T run.sosr
+""",
+    description="""\
+Show a recording on standard output: the calls as soscope trace prints them, or the table of
+one that was made with -c or --count-only. With -c, the calls become a table, too. If a
+recording is still being written, or ends in the middle, its complete part is shown.
+""",
+    epilog="""\
+exit status: 0 fine, 1 the recording is damaged or not complete, 2 wrong usage.
+""",
     argument=("FILE", "the recording"),
     least=1,
     most=1,
@@ -202,7 +139,7 @@ def parse(arguments: list[str]) -> ReportOptions:
     values, (path,) = VERB.read(arguments)
     of_calls = [
         option.flags[-1]
-        for option in OPTIONS
+        for option in VERB.options
         if option.dest not in _OF_PROFILES
         and getattr(values, option.dest) not in (option.default, None, [])
     ]
@@ -222,31 +159,15 @@ def parse(arguments: list[str]) -> ReportOptions:
     values.summary |= is_graph(values)
     understand(values)
     chosen = values.select or values.from_ or values.to
-    options = ReportOptions(
-        path,
-        display_from(values),
-        choice=choice_from(
-            values,
-            selection=_selection(values.select, values.from_, values.to) if chosen else None,
-            pids=values.pids,
-            on=_selection(values.on) if values.on else None,
-            off=_selection(values.off) if values.off else None,
-            last_ns=values.last,
-        ),
-        summary=values.summary,
-        both=values.both,
-        table=table_from(values),
-        output=values.output,
-        json=values.json,
-        svg=values.svg,
-        debug=values.debug,
-        prototypes=values.prototypes,
+    choice = choice_from(
+        values,
+        selection=_selection(values.select, values.from_, values.to) if chosen else None,
+        pids=values.pids,
+        on=_selection(values.on) if values.on else None,
+        off=_selection(values.off) if values.off else None,
+        last_ns=values.last,
     )
-    options.image = values.image
-    options.load_bias = values.load_bias
-    options.program_bias = values.program_bias
-    options.of_calls = of_calls
-    return options
+    return ReportOptions(values, path, display_from(values), table_from(values), choice, of_calls)
 
 
 def _selection(
@@ -262,7 +183,8 @@ def _selection(
 def run(invocation: Invocation) -> int:
     """Run the verb. Return 0, or 1 if the recording is damaged or incomplete."""
     options = parse(invocation.words)
-    invocation.debug |= options.debug
+    values, display = options.asked, options.display
+    invocation.debug |= values.debug
 
     from soscope.verbs.prof.reading import is_foreign
 
@@ -279,13 +201,13 @@ def run(invocation: Invocation) -> int:
     from soscope.verbs import display as listeners
     from soscope.verbs.scratch import summarize
 
-    replay = Replay(options.path, options.prototypes)
+    replay = Replay(options.path, values.prototypes)
     try:
-        if options.image is not None or options.load_bias is not None:
+        if values.image is not None or values.load_bias is not None:
             raise UsageError("--image and --load-bias are for profiles of gprof and LD_PROFILE")
-        output = Output.open(options.output, STDOUT)
-        picture = None if options.svg is None else Output.open(options.svg)
-        options.display.several = replay.has_several
+        output = Output.open(values.output, STDOUT)
+        picture = None if values.svg is None else Output.open(values.svg)
+        display.several = replay.has_several
         try:
             if output.file == file_at(options.path):
                 raise UsageError("-o names the recording itself")
@@ -294,20 +216,20 @@ def run(invocation: Invocation) -> int:
             if picture is not None and picture.file is not None and picture.file == output.file:
                 raise UsageError("-o and --svg name the same file")
             output.begin()
-            is_summary = options.summary and not options.table.tree
+            is_summary = values.summary and not options.table.tree
             mode = MODE_SUMMARY if is_summary else replay.mode
-            if options.display.tree and not replay.has_calls:
+            if display.tree and not replay.has_calls:
                 raise UsageError(
                     "--tree: the recording holds sums and no calls",
                     hint="record calls: soscope trace --record FILE without -c and --count-only",
                 )
-            choice = listeners.with_descriptors(options.choice, options.display, live=False)
-            both = options.both and mode == MODE_TRACE
+            choice = listeners.with_descriptors(options.choice, display, live=False)
+            both = values.both and mode == MODE_TRACE
             listener = listeners.make(
                 mode,
                 output,
-                options.display,
-                json=options.json,
+                display,
+                json=values.json,
                 injected=replay.injected,
                 table=options.table,
                 picture=picture,
@@ -326,7 +248,7 @@ def run(invocation: Invocation) -> int:
                 summarize(
                     options.path,
                     output,
-                    options.display,
+                    display,
                     options.table,
                     json=Form(),
                     choice=options.choice,
@@ -344,17 +266,16 @@ def run(invocation: Invocation) -> int:
             reason = (written.error.strerror or "").lower()
             note(f"cannot write {written.name}: {reason}; {written.lost:,} lines are missing")
             return 1
-    if not options.display.quiet and options.table.needs_durations and not replay.has_calls:
+    if not display.quiet and options.table.needs_durations and not replay.has_calls:
         note("no durations of single calls: they were counted (-c), and not recorded")
-    display = options.display
     outcome.remarks += replay.lacks_shown(
         depth=display.stacks,
         string_limit=display.string_limit,
         has_durations=display.durations and not is_summary,
     )
-    for line in notes(outcome, options.display):
+    for line in notes(outcome, display):
         note(line)
-    if replay.injected is not None and not options.display.quiet:
+    if replay.injected is not None and not display.quiet:
         from soscope.report.trace.json import rule_notes
 
         for line in rule_notes(replay.injected):
@@ -364,23 +285,15 @@ def run(invocation: Invocation) -> int:
 
 def _foreign(options: ReportOptions) -> int:
     """Show a profile of gprof or LD_PROFILE. Return 0, or 1 if it was not written."""
+    from soscope.report.prof import document, text
     from soscope.verbs.main import show
     from soscope.verbs.prof.reading import read_foreign
 
+    values = options.asked
+
     if options.of_calls:
         raise UsageError(f"{options.of_calls[0]}: {options.path} is a profile, without calls")
-    profile = read_foreign(
-        options.path,
-        options.image,
-        load_bias=options.load_bias or 0,
-        program_bias=options.program_bias or 0,
-    )
-    if options.json:
-        from soscope.report.prof import document
-
-        shown = options.json.shaped(document(profile), options.path)
-    else:
-        from soscope.report.prof import text
-
-        shown = text(profile, options.json.most)
-    return 0 if show(shown, options.output, not_over=options.path) else 1
+    profile = read_foreign(options.path, values)
+    shown = document(profile) if values.json else text(profile, values.json.most)
+    shown = values.json.shaped(shown, options.path)
+    return 0 if show(shown, values.output, not_over=options.path) else 1

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 def is_wanted(options: TraceOptions) -> bool:
     """Return whether the line is shown, because nothing else is written to the terminal."""
     settings = options.settings
-    is_printed = options.prints and options.output is None and settings.mode == MODE_TRACE
-    if options.live == NEVER or options.display.quiet or is_printed or not os.isatty(STDERR):
+    is_printed = options.prints and options.asked.output is None and settings.mode == MODE_TRACE
+    if options.asked.live == NEVER or options.display.quiet or is_printed or not os.isatty(STDERR):
         return False
-    return may_be_shown(settings.pids, anyway=options.live == ALWAYS)
+    return may_be_shown(settings.pids, anyway=options.asked.live == ALWAYS)
 
 
 def run_with_line(
@@ -157,8 +157,10 @@ class _Flights:
         self._may_be_ended = self._run.session.attend()
         replay = Replay(path, options.settings.prototypes)
         try:
-            listener = listeners.make(replay.mode, self._output, options.display, json=options.json)
-            if not options.json:
+            listener = listeners.make(
+                replay.mode, self._output, options.display, json=options.asked.json
+            )
+            if not options.asked.json:
                 self._output.write(f"--- {what} ---\n")
             replay.run(listener, self._is_heard, choice)
         finally:
@@ -204,7 +206,7 @@ def _add_table(path: str, outcome: TraceOutcome, options: TraceOptions, output: 
             output,
             options.display,
             options.table,
-            json=options.json,
+            json=options.asked.json,
             choice=options.choice,
         )
     except SoscopeError as error:

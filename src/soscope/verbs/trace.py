@@ -7,10 +7,10 @@ import os
 
 from soscope.control import settings as session
 from soscope.control.settings import AUTO, ENGINES, ENTRIES
-from soscope.errors import SoscopeError, UsageError
+from soscope.errors import UsageError
 from soscope.instruments.trace import settings
 from soscope.instruments.trace.settings import TraceSettings
-from soscope.report.output import Form
+from soscope.model.record import Record
 from soscope.report.trace.display import Display, TableSettings
 from soscope.verbs.display import (
     DISPLAY,
@@ -37,12 +37,11 @@ from soscope.verbs.display import (
 from soscope.verbs.main import Early, Invocation, note
 from soscope.verbs.options import (
     COUNT,
-    DEBUG,
     LIST,
     LIVE,
-    CommandVerb,
     Option,
     Values,
+    Verb,
     duration_option,
     follow_option,
     names,
@@ -119,68 +118,6 @@ def engine_from(values: Values) -> str | None:
 
 # The options of `soscope trace`: the words on the command line, and what they become.
 
-USAGE = "soscope trace [options] {[--] COMMAND [ARGUMENT...] | -p PID | --remote ADDRESS}"
-
-SHORT = f"""\
-usage: {USAGE}
-
-Run COMMAND and show the calls it makes into shared libraries; -p: of a process.
-
-  -p
-  -e
-  --from
-  -l
-  -c
-  -T
-  -Z
-  -f
-  -o
-
-  soscope trace -T -e 'open*,read,close' -- cat /etc/hostname
-
-soscope trace --help lists all options.
-"""
-
-DESCRIPTION = """\
-Run COMMAND and show the calls that cross the boundary of its shared libraries, with
-arguments and results, as they happen (or counted, with -c). The command's own output,
-exit status and signals stay what they are; the trace goes to standard error, or to FILE
-with -o.
-"""
-
-EPILOG = """\
-With -p PID, a process that runs already is traced, until --duration is over, Ctrl-C or
-SIGTERM: then everything in it is restored. If soscope itself was killed, soscope detach -p
-PID does that. -p PID,PID and several -p trace several; -p NAME traces the only process of
-that name (as pgrep -x finds it).
-
-EXPR is ltrace's filter expression: rules [+-]SYMBOL@CALLER one after the other; the last
-one that matches a call decides. Patterns are globs for the whole name, or POSIX basic
-regular expressions between slashes; a comma separates rules like a plus. After the @
-follows the image that CALLS (MAIN is the program); -l names the image that is called.
-%mem, %file, %desc, %stream, %net, %string, %thread, %process, %dl, %time, %signal and
-%syscall are sets of functions.
-Without -e, --from and -l, the calls of the program itself are shown.
-
-CONDITION compares the arguments of a call (by their names in its declaration, or arg1,
-arg2...), ret, errno, failed, duration, symbol, caller, callee, pid, tid and depth, with
-numbers, 'texts' and CONSTANTS, by < <= > >= == != ~ !~ &; and, or, not join such tests.
-
-IMAGE is a glob for the soname (or the file name, if there is none), a path, a /regex/,
-MAIN or all. SIZE takes k, M, G and KiB, MiB, GiB (1024), kB, MB, GB (1000). TIME takes
-ms, s, m, h.
-
-exit status: COMMAND's, or soscope dies of the signal that killed it; 125 if soscope
-itself failed or was misused, 126 if COMMAND cannot be executed, 127 if it was not found.
-
-examples:
-  soscope trace ls                                  what ls calls
-  soscope trace -c --from all -- python3 -c 'import json'
-  soscope trace -e 'malloc,free-@libc.so*' -- prog  but not libc's own
-  soscope trace -e %desc -y --slower 1ms -p 4711    slow calls on descriptors
-  soscope trace --record run.sosr -- prog           then: soscope report run.sosr
-"""
-
 
 def parse_variable(text: str) -> str:
     """Return a variable unchanged. Raises UsageError if it has no name."""
@@ -197,67 +134,26 @@ _NOT_THE_KERNELS = (
 _KEPT_OF_PATHS = 256  # bytes: -y shows opened paths in full, whatever -s is
 
 
-class TraceOptions:
-    """The parsed options of `soscope trace`.
+class TraceOptions(Record):
+    """The parsed options of `soscope trace`: what was `asked`, and what that means.
 
-    `settings` is for the instrument, `display` for the report. `output` is the argument of -o
-    (None for standard error). `json` is the form of the output. `prints` tells whether anything
-    but notes is printed, as --record alone prints nothing. `explain` is a function whose
-    declaration is to be printed, None to trace the command. `separately` means that each process
-    has a file of its own. `svg` is a file for the picture of a graph, None if there is none.
-    `choice` chooses the calls that are printed, or is None for all. `table` is for the table of
-    -c, and `shows_both` means that the calls are shown before it (-C).
+    `settings` is for the instrument, `display` for the report, and `table` for the table of -c.
+    `choice` chooses the calls that are printed, or is None for all. `prints` tells whether anything
+    but notes is printed, as --record alone prints nothing.
     """
 
-    __slots__ = (
-        "choice",
-        "display",
-        "explain",
-        "json",
-        "live",
-        "output",
-        "prints",
-        "separately",
-        "settings",
-        "shows_both",
-        "svg",
-        "table",
-    )
-
-    def __init__(
-        self,
-        trace: TraceSettings,
-        display: Display,
-        *,
-        choice: Choice | None,
-        output: str | None,
-        explain: str | None,
-        json: Form,
-        live: str,
-        prints: bool,
-        separately: bool,
-        table: TableSettings,
-        shows_both: bool,
-        svg: str | None,
-    ) -> None:
-        self.svg = svg
-        self.settings = trace
-        self.display = display
-        self.choice = choice
-        self.output = output
-        self.explain = explain
-        self.json = json
-        self.live = live
-        self.prints = prints
-        self.separately = separately
-        self.table = table
-        self.shows_both = shows_both
+    asked: Values
+    settings: TraceSettings
+    display: Display
+    table: TableSettings
+    choice: Choice | None
+    prints: bool
 
     @property
     def tables_calls(self) -> bool:
         """Return whether the table is made from single calls of a recording."""
         counted = self.settings.mode == settings.MODE_TRACE
-        return counted and (self.shows_both or self.table.needs_durations)
+        return counted and (self.asked.both or self.table.needs_durations)
 
 
 _WHICH = "which calls"
@@ -270,8 +166,9 @@ _PID = pids_option(
     about="a process that runs already, by number or name; several: -p A -p B, -p A,B",
 )
 
-OPTIONS = table(
-    DEBUG,
+
+VERB = Verb(
+    "trace",
     _PID,
     *selection_options(
         _WHICH,
@@ -354,17 +251,62 @@ OPTIONS = table(
         help="when the buffer is full: block (the command waits; not with -p), drop (with -p),"
         " overwrite, stop",
     ),
-)
+    usage="soscope trace [options] {[--] COMMAND [ARGUMENT...] | -p PID | --remote ADDRESS}",
+    short="""\
+Run COMMAND and show the calls it makes into shared libraries; -p: of a process.
 
+  -p
+  -e
+  --from
+  -l
+  -c
+  -T
+  -Z
+  -f
+  -o
 
-VERB = CommandVerb(
-    "trace",
-    OPTIONS,
-    usage=USAGE,
-    short=SHORT,
-    description=DESCRIPTION,
-    epilog=EPILOG,
+  soscope trace -T -e 'open*,read,close' -- cat /etc/hostname
+""",
+    description="""\
+Run COMMAND and show the calls that cross the boundary of its shared libraries, with
+arguments and results, as they happen (or counted, with -c). The command's own output,
+exit status and signals stay what they are; the trace goes to standard error, or to FILE
+with -o.
+""",
+    epilog="""\
+With -p PID, a process that runs already is traced, until --duration is over, Ctrl-C or
+SIGTERM: then everything in it is restored. If soscope itself was killed, soscope detach -p
+PID does that. -p PID,PID and several -p trace several; -p NAME traces the only process of
+that name (as pgrep -x finds it).
+
+EXPR is ltrace's filter expression: rules [+-]SYMBOL@CALLER one after the other; the last
+one that matches a call decides. Patterns are globs for the whole name, or POSIX basic
+regular expressions between slashes; a comma separates rules like a plus. After the @
+follows the image that CALLS (MAIN is the program); -l names the image that is called.
+%mem, %file, %desc, %stream, %net, %string, %thread, %process, %dl, %time, %signal and
+%syscall are sets of functions.
+Without -e, --from and -l, the calls of the program itself are shown.
+
+CONDITION compares the arguments of a call (by their names in its declaration, or arg1,
+arg2...), ret, errno, failed, duration, symbol, caller, callee, pid, tid and depth, with
+numbers, 'texts' and CONSTANTS, by < <= > >= == != ~ !~ &; and, or, not join such tests.
+
+IMAGE is a glob for the soname (or the file name, if there is none), a path, a /regex/,
+MAIN or all. SIZE takes k, M, G and KiB, MiB, GiB (1024), kB, MB, GB (1000). TIME takes
+ms, s, m, h.
+
+exit status: COMMAND's, or soscope dies of the signal that killed it; 125 if soscope
+itself failed or was misused, 126 if COMMAND cannot be executed, 127 if it was not found.
+
+examples:
+  soscope trace ls                                  what ls calls
+  soscope trace -c --from all -- python3 -c 'import json'
+  soscope trace -e 'malloc,free-@libc.so*' -- prog  but not libc's own
+  soscope trace -e %desc -y --slower 1ms -p 4711    slow calls on descriptors
+  soscope trace --record run.sosr -- prog           then: soscope report run.sosr
+""",
     habits=True,
+    runs_command=True,
 )
 
 
@@ -373,11 +315,11 @@ def parse(arguments: list[str]) -> TraceOptions:
     values, command = VERB.read(arguments)
     understand(values)
     check_command(values, command)
-    pids = [pid for some in values.pids for pid in some]
+    pids: list[int] = values.pids
     if values.remote is not None:
-        _check_remote(values, pids, command)
+        _check_remote(values, command)
     elif values.explain is None or (pids and command):
-        check_target(pids, command, usage=USAGE)
+        VERB.check_target(command, pids)
     check_sizes(values)
     _check_output(values.output)
     if pids and (values.environ or values.user is not None):
@@ -394,8 +336,7 @@ def parse(arguments: list[str]) -> TraceOptions:
         mode = settings.MODE_SUMMARY
     elif values.count_only:
         mode = settings.MODE_COUNT
-    separately = values.follow > 1
-    if separately:
+    if values.follow > 1:
         _check_separate(values.output, tables=values.summary or values.both or values.count_only)
     flight = flight_from(values)
     prints = values.record is None or values.output is not None or values.svg is not None
@@ -406,6 +347,7 @@ def parse(arguments: list[str]) -> TraceOptions:
     if values.entry_only and display.durations:
         display.remarks.append("--entry-only records no ends of calls, so -T shows no durations")
     return TraceOptions(
+        values,
         TraceSettings(
             command,
             select=_selected(values),
@@ -442,16 +384,9 @@ def parse(arguments: list[str]) -> TraceOptions:
             stacks=stacks_from(values) if mode == settings.MODE_TRACE else 0,
         ),
         display,
-        choice=choice_from(values),
-        output=values.output,
-        explain=values.explain,
-        json=values.json,
-        svg=values.svg,
-        live=values.live,
-        prints=prints,
-        separately=separately,
-        table=table,
-        shows_both=values.both,
+        table,
+        choice_from(values),
+        prints,
     )
 
 
@@ -478,24 +413,9 @@ def _selected(values: Values) -> list[str]:
     return [*values.select, *own, _SYSTEM_CALLS]
 
 
-def names_process(arguments: list[str]) -> bool:
-    """Return whether words, which may be wrong, are about a process and not a command."""
-    return names(OPTIONS, arguments, _PID)
-
-
-def check_target(pids: list[int], command: list[str], *, usage: str) -> None:
-    """Make sure that there are processes to trace, or a command."""
-    if not pids:
-        if not command:
-            raise UsageError("no command to run", hint=f"usage: {usage}")
-        return
-    if command:
-        raise UsageError("-p PID cannot be combined with a command", hint=f"usage: {usage}")
-
-
-def _check_remote(values: Values, pids: list[int], command: list[str]) -> None:
+def _check_remote(values: Values, command: list[str]) -> None:
     """Refuse options that cannot be combined with the program of a stub."""
-    if pids:
+    if values.pids:
         raise UsageError("-p PID cannot be combined with --remote")
     if len(command) > 1:
         raise UsageError(
@@ -623,20 +543,18 @@ _STDERR = 2
 
 def run(invocation: Invocation) -> int:
     """Run the verb. Return the command's exit status, or die of its signal."""
-    try:
-        options = parse(invocation.words)
-    except SoscopeError:
-        invocation.wraps = not names_process(invocation.words)
-        raise
+    invocation.wraps = not names(VERB.options, invocation.words, _PID)
+    options = parse(invocation.words)
+    values = options.asked
     options.settings.debug |= invocation.debug
     invocation.debug = options.settings.debug
     invocation.wraps = not options.settings.pids
 
-    if options.explain is not None:
+    if values.explain is not None:
         from soscope.verbs.prototype import explain
 
         invocation.wraps = False
-        return explain(options.explain, options.settings, json=options.json)
+        return explain(values.explain, options.settings, json=values.json)
 
     # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.trace.instrument import run_trace
@@ -644,14 +562,14 @@ def run(invocation: Invocation) -> int:
     from soscope.report.output import Output
     from soscope.verbs import display
 
-    picture = None if options.svg is None else Output.open(options.svg)
+    picture = None if values.svg is None else Output.open(values.svg)
 
     def make(output: Output) -> Listener:
         return display.make(
             options.settings.mode,
             output,
             options.display,
-            json=options.json,
+            json=values.json,
             table=options.table,
             picture=picture,
         )
@@ -672,20 +590,20 @@ def run(invocation: Invocation) -> int:
     listener = Listener()
     is_silent = False  # the reader of notes is gone
     outputs: list[Output] = []  # outputs whose missing lines are noted
-    if options.separately and options.output is not None:
+    if values.follow > 1 and values.output is not None:
         from soscope.report.trace.adorned import SeparateListener
 
-        separate = SeparateListener(options.output, make)
+        separate = SeparateListener(values.output, make)
         separate.wants_callers = options.display.tree
         outputs = separate.failed
         outcome = run_trace(options.settings, chosen(separate), separate.destination, tell)
     else:
-        output = Output.open(options.output)
+        output = Output.open(values.output)
         outputs += [output]
         if picture is not None:
             outputs += [picture]
             _check_picture(picture, output, options)
-        if options.prints and (options.shows_both or not options.tables_calls):
+        if options.prints and (values.both or not options.tables_calls):
             listener = chosen(make(output))
         try:
             if options.settings.flight is not None:

@@ -6,20 +6,22 @@ from __future__ import annotations
 import pytest
 
 from soscope.errors import UsageError
-from soscope.verbs.explain import parse
+from soscope.verbs.explain import VERB, asked_of
 
 
 def test_a_file_or_two() -> None:
-    one = parse(["program", "malloc", "--width", "120"])
-    assert (one.files, one.symbol, one.pid, one.width) == (["program"], "malloc", None, 120)
-    two = parse(["--svg", "out.svg", "a", "malloc@GLIBC_2.2.5", "b"])
-    assert (two.files, two.symbol, two.svg) == (["a", "b"], "malloc@GLIBC_2.2.5", "out.svg")
+    values, words = VERB.read(["program", "malloc", "--width", "120"])
+    assert (values.pid, values.width) == (None, 120)
+    assert asked_of(values, words) == ("malloc", ["program"])
+    values, words = VERB.read(["--svg", "out.svg", "a", "malloc@GLIBC_2.2.5", "b"])
+    assert values.svg == "out.svg"
+    assert asked_of(values, words) == ("malloc@GLIBC_2.2.5", ["a", "b"])
 
 
 def test_a_process() -> None:
-    options = parse(["-p", "7", "malloc", "--from", "MAIN", "--width", "80"])
-    assert (options.pid, options.symbol, options.files) == (7, "malloc", [])
-    assert (options.from_, options.width) == ("MAIN", 80)
+    values, words = VERB.read(["-p", "7", "malloc", "--from", "MAIN", "--width", "80"])
+    assert asked_of(values, words) == ("malloc", [])
+    assert (values.pid, values.from_, values.width) == (7, "MAIN", 80)
 
 
 @pytest.mark.parametrize(
@@ -37,10 +39,10 @@ def test_a_process() -> None:
 )
 def test_words_that_do_not_go_together(words: list[str], said: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse(words)
+        asked_of(*VERB.read(words))
     assert caught.value.message == said
 
 
 def test_more_words_than_there_is_room_for() -> None:
     with pytest.raises(UsageError):
-        parse(["a", "malloc", "b", "c"])
+        VERB.read(["a", "malloc", "b", "c"])

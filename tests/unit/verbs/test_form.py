@@ -10,7 +10,7 @@ import pytest
 
 from soscope.errors import UsageError
 from soscope.report.output import FORMS
-from soscope.verbs.main import VERBS
+from soscope.verbs.main import VERBS, Invocation
 from soscope.verbs.mem import report, run
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "markdown.md"
@@ -30,15 +30,15 @@ def test_every_verb_has_every_form(verb: str) -> None:
 
 
 def test_a_page_has_so_many_rows_and_says_what_the_others_are() -> None:
-    page = report.parse(["--format", "md", "--limit", "3", "run.sosr"])
-    assert (page.json.most, page.limit) == (3, None)
-    document = report.parse(["--json", "--limit", "3", "run.sosr"])
-    assert (document.json.most, document.limit) == (None, 3)
+    page, _ = report.VERB.read(["--format", "md", "--limit", "3", "run.sosr"])
+    assert (page.json.most, page.rows) == (3, None)
+    document, _ = report.VERB.read(["--json", "--limit", "3", "run.sosr"])
+    assert (document.json.most, document.rows) == (None, 3)
 
 
 def test_what_is_recorded_is_not_shown() -> None:
-    assert run.parse(["--format", "md", "true"]).json.is_markdown
-    assert not run.parse(["-o", "run.sosr", "--format", "text", "true"]).json
+    assert run.VERB.read(["--format", "md", "true"])[0].json.is_markdown
+    assert not run.VERB.read(["-o", "run.sosr", "--format", "text", "true"])[0].json
     with pytest.raises(UsageError, match="with -o nothing is shown") as refused:
-        run.parse(["-o", "run.sosr", "--format", "md", "true"])
+        run.run(Invocation(["-o", "run.sosr", "--format", "md", "true"], debug=False))
     assert refused.value.hint == "soscope mem report --format md REC shows it"

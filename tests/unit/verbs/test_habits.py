@@ -16,7 +16,7 @@ from tests.support.machines.tools import need
 from tests.support.processes.run import run
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "options.md"
-OWN = {flag for option in trace.OPTIONS for flag in option.flags} | {"-h", "--help"}
+OWN = {flag for option in trace.VERB.options for flag in option.flags} | {"-h", "--help"}
 
 
 def listed(tool: str) -> set[str]:

@@ -12,7 +12,7 @@ from soscope.verbs import trace
 from soscope.verbs.help import Help
 from soscope.verbs.main import VERBS, module_name
 from soscope.verbs.mem import snapshot
-from soscope.verbs.options import VALUE, Option, Verb
+from soscope.verbs.options import Option, Verb
 
 
 def verb_of(name: str) -> Verb:
@@ -25,7 +25,7 @@ def made(*options: Option, least: int = 0, most: int | None = 0) -> Verb:
     """Return a verb that takes arguments, if it takes any, called FILE."""
     return Verb(
         "mine",
-        list(options),
+        *options,
         usage="soscope mine",
         short="",
         description="",
@@ -36,9 +36,9 @@ def made(*options: Option, least: int = 0, most: int | None = 0) -> Verb:
     )
 
 
-SLOWER = Option("-s", "--slower", dest="slower", kind=VALUE, metavar="TIME", group="", help="by it")
-LOUD = Option("--loud", dest="loud", group="how", rivals="noise", help="loud")
-QUIET = Option("-q", "--quiet", dest="quiet", group="how", rivals="noise", help="not loud")
+SLOWER = Option("-s", "--slower", metavar="TIME", group="", help="by it")
+LOUD = Option("--loud", group="how", rivals="noise", help="loud")
+QUIET = Option("-q", "--quiet", group="how", rivals="noise", help="not loud")
 
 
 @pytest.mark.parametrize(

@@ -43,9 +43,9 @@ def test_a_column_that_rows_do_not_have_is_refused(words: str) -> None:
 
 
 def test_a_table_is_asked_for_by_its_options_in_a_report_alone() -> None:
-    assert report.parse(["--top", "3", "a.sosr"]).summary
-    assert not report.parse(["a.sosr"]).summary
-    assert not report.parse(["-C", "--top", "3", "a.sosr"]).summary
+    assert report.parse(["--top", "3", "a.sosr"]).asked.summary
+    assert not report.parse(["a.sosr"]).asked.summary
+    assert not report.parse(["-C", "--top", "3", "a.sosr"]).asked.summary
     with pytest.raises(UsageError, match="--top is about the table") as raised:
         trace.parse(["--top", "3", "prog"])
     assert "-C" in (raised.value.hint or "")

@@ -28,7 +28,7 @@ WORDS = st.sampled_from(
 def test_words_that_are_not_read_are_explained(words: list[str]) -> None:
     """Whatever is refused has a message; whatever is read is options, then the command."""
     try:
-        scanned = scan(trace.OPTIONS, words)
+        scanned = scan(trace.VERB.options, words)
     except UsageError:
         return  # a value that is none
     if scanned is None:
@@ -36,7 +36,7 @@ def test_words_that_are_not_read_are_explained(words: list[str]) -> None:
             trace.VERB.read(words)
         return
     _, command = scanned
-    at = command_at(trace.OPTIONS, words)
+    at = command_at(trace.VERB.options, words)
     assert command == (words[at + 1 :] if words[at : at + 1] == ["--"] else words[at:])
 
 
@@ -45,22 +45,22 @@ def test_words_that_are_not_read_are_explained(words: list[str]) -> None:
 def test_getopt_reads_the_same(words: list[str]) -> None:
     """The standard library's getopt takes what we take, where no value begins with a dash."""
     try:
-        scanned = scan(trace.OPTIONS, words)
+        scanned = scan(trace.VERB.options, words)
     except UsageError:
         return
     if scanned is None:
         return
     letters = ""
     names: list[str] = []
-    for option in trace.OPTIONS:
+    for option in trace.VERB.options:
         for flag in option.flags:
             if flag.startswith("--"):
                 names.append(flag[2:] + "=" * option.takes_word)
             else:
                 letters += flag[1] + ":" * option.takes_word
     given_options, rest = getopt(words, letters, names)
-    by_flag = {flag: option for option in trace.OPTIONS for flag in option.flags}
-    wanted = Values(trace.OPTIONS)
+    by_flag = {flag: option for option in trace.VERB.options for flag in option.flags}
+    wanted = Values(trace.VERB.options)
     for flag, value in given_options:
         option = by_flag[flag]
         wanted.take(option, value if option.takes_word else None)
@@ -77,7 +77,7 @@ def test_a_value_may_look_like_an_option() -> None:
 
 
 def test_letters_can_be_put_together() -> None:
-    by_flag = {flag: option for option in trace.OPTIONS for flag in option.flags}
+    by_flag = {flag: option for option in trace.VERB.options for flag in option.flags}
     assert split("-cfofile", by_flag) == [("-c", None), ("-f", None), ("-o", "file")]
     assert split("--from=a=b", by_flag) == [("--from", "a=b")]
 
@@ -112,12 +112,13 @@ def test_a_spelling_means_the_same_in_every_verb(verb: str) -> None:
 
 def test_a_former_spelling_is_taken_and_no_help_tells_of_it() -> None:
     for flag in ("--duration", "--for"):
-        assert leaks.parse(["-p", "7", "--older", "1s", flag, "5s"]).duration == 5_000_000_000
-    assert leaks.parse(["--top", "3", "r"]).limit == leaks.parse(["--limit", "3", "r"]).limit == 3
+        assert leaks.VERB.read(["-p", "7", flag, "5s"])[0].duration == 5_000_000_000
+    for flag in ("--top", "--limit"):
+        assert leaks.VERB.read([flag, "3", "r"])[0].rows == 3
     assert "--for " not in long_help(leaks.VERB)
     assert "--top" not in long_help(leaks.VERB)
     with pytest.raises(UsageError, match="there is no --fo"):
-        leaks.parse(["--fo", "5s", "r"])
+        leaks.VERB.read(["--fo", "5s", "r"])
 
 
 def _options(verb: str) -> list[Option]:
@@ -131,7 +132,7 @@ def _options(verb: str) -> list[Option]:
         ("trace", "--max-size", "--limit", "max_size"),
         ("inject", "--max-size", "--limit", "max_size"),
         ("report", "--top", "--limit", "top"),
-        ("mem refs", "--sample-size", "--samples", "samples"),
+        ("mem refs", "--sample-size", "--samples", "sample_size"),
         ("patch", "--check-types", "--check", "check"),
         ("prof run", "--to", "--image", "images"),
         ("prof attach", "--to", "--image", "images"),

@@ -13,7 +13,7 @@ def test_options_come_first_and_the_command_after() -> None:
     options = trace.parse(["-e", "open*", "ls", "-l", "-e", "x", "--", "--json"])
     assert options.settings.select == ["open*"]
     assert options.settings.command == ["ls", "-l", "-e", "x", "--", "--json"]
-    assert not options.json
+    assert not options.asked.json
 
 
 def test_one_leading_double_dash_is_stripped() -> None:
@@ -44,8 +44,8 @@ def test_all_options_arrive() -> None:
     assert (display.time, display.durations, display.string_limit) == (2, True, 100)
     assert display.verbose
     assert not display.quiet
-    assert options.output == "out"
-    assert options.json
+    assert options.asked.output == "out"
+    assert options.asked.json
 
 
 def test_the_defaults_are_those_of_ltrace() -> None:
@@ -55,7 +55,7 @@ def test_the_defaults_are_those_of_ltrace() -> None:
     assert settings.when_full == "block"
     assert settings.limit is None
     assert settings.duration_ns is None
-    assert options.output is None
+    assert options.asked.output is None
     assert options.display.time == 0
 
 
@@ -123,7 +123,7 @@ def test_durations_that_are_not_recorded_are_remarked() -> None:
 def test_report_takes_the_display_options_and_one_file() -> None:
     options = report.parse(["--json", "-T", "run.sosr"])
     assert options.path == "run.sosr"
-    assert options.json
+    assert options.asked.json
     assert options.display.durations
     with pytest.raises(UsageError, match="FILE"):
         report.parse([])

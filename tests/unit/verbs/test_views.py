@@ -22,7 +22,7 @@ def test_a_picture_is_made_without_text_and_beside_a_recording() -> None:
     assert alone.settings.mode == "summary"
     assert alone.table.is_drawn_alone
     both = report.parse(["--svg", "x.svg", "--graph", "x.sosr"])
-    assert both.summary
+    assert both.asked.summary
     assert not both.table.is_drawn_alone
 
 
@@ -43,8 +43,8 @@ def test_a_tree_has_calls_one_by_one() -> None:
 def test_a_page_of_calls_has_so_many_rows() -> None:
     words = ["--format", "md", "--top", "3"]
     traced, shown = trace.parse([*words, "prog"]), report.parse([*words, "run.sosr"])
-    assert (traced.json.most, traced.settings.mode) == (3, "trace")
-    assert (shown.json.most, shown.summary) == (3, False)
+    assert (traced.asked.json.most, traced.settings.mode) == (3, "trace")
+    assert (shown.asked.json.most, shown.asked.summary) == (3, False)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,7 @@ from soscope.report.output import Form
 from soscope.verbs.main import Invocation, note
 from soscope.verbs.mem.run import AGGREGATE, BLOCKS, EXACT, FOLLOW, MODE, Mode
 from soscope.verbs.options import (
-    DEBUG,
-    FORMAT,
-    JSON,
+    FORM,
     ONCE,
     Values,
     Verb,
@@ -20,7 +18,6 @@ from soscope.verbs.options import (
     output_option,
     pid_option,
     quiet_option,
-    the_pid,
 )
 
 TYPE_CHECKING = False
@@ -28,44 +25,11 @@ if TYPE_CHECKING:
     from soscope.control.outcome import Outcome
 
 
-USAGE = "soscope mem attach -p PID [--blocks -o REC [options]]"
-
-SHORT = f"""\
-usage: {USAGE}
-
-Have a running process count its objects from now on; or record its native blocks.
-
-  -p
-  --blocks
-  --duration
-  -q
-  --json
-
-  soscope mem attach -p 4711
-  soscope mem attach -p 4711 --blocks -o run.sosr
-
-soscope mem attach --help lists all options.
-"""
-
-DESCRIPTION = """\
-Without --blocks, the interpreter of a running process records from now on where each object is
-made. The recording goes on when the command has returned, and needs no soscope. soscope mem
-snapshot shows the objects, and soscope detach ends it.
-
-With --blocks, soscope stays, and records in REC each native block and mapping that the process
-makes from now on: until Ctrl-C, for --duration, or to the end of the process. Then it takes
-everything out of the process again.
-"""
-
-EPILOG = """\
-exit status: 0 fine, 1 the process cannot be visited, 2 wrong usage, 3 not permitted, 4 no such
-process.
-"""
-
 _WHERE = "where to"
 
-OPTIONS = [
-    DEBUG,
+
+VERB = Verb(
+    "mem attach",
     pid_option(about="it stands still for some milliseconds"),
     BLOCKS,
     FOLLOW,
@@ -76,50 +40,35 @@ OPTIONS = [
     AGGREGATE,
     output_option("REC", "record blocks in the file REC, in place of what it holds", group=_WHERE),
     quiet_option(_WHERE, "say nothing"),
-    JSON,
-    FORMAT,
-]
+    *FORM,
+    usage="soscope mem attach -p PID [--blocks -o REC [options]]",
+    short="""\
+Have a running process count its objects from now on; or record its native blocks.
 
-VERB = Verb("mem attach", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG)
+  -p
+  --blocks
+  --duration
+  -q
+  --json
 
+  soscope mem attach -p 4711
+  soscope mem attach -p 4711 --blocks -o run.sosr
+""",
+    description="""\
+Without --blocks, the interpreter of a running process records from now on where each object is
+made. The recording goes on when the command has returned, and needs no soscope. soscope mem
+snapshot shows the objects, and soscope detach ends it.
 
-class MemAttachOptions:
-    """The parsed options of `soscope mem attach`. `output` is None to count objects."""
-
-    __slots__ = (
-        "aggregate",
-        "debug",
-        "duration",
-        "follow",
-        "json",
-        "mode",
-        "output",
-        "pid",
-        "quiet",
-    )
-
-    def __init__(self, values: Values) -> None:
-        """Take the options from the parsed words. Raises UsageError."""
-        self.pid = the_pid(values, USAGE)
-        self.output: str | None = values.output
-        self.duration: int | None = values.duration
-        self.mode: Mode = values.mode or Mode(EXACT)
-        self.follow: bool = values.follow
-        self.aggregate: bool = values.aggregate
-        self.quiet: bool = values.quiet
-        self.json: Form = values.json
-        self.debug: bool = values.debug
-        if values.blocks and self.output is None:
-            raise UsageError("no file to record blocks in: -o REC is missing")
-        is_more = self.output or self.duration or values.mode or self.follow or self.aggregate
-        if is_more and not values.blocks:
-            raise UsageError("-o and what goes with it are for --blocks")
-
-
-def parse(arguments: list[str]) -> MemAttachOptions:
-    """Parse the words behind `soscope mem attach`. Raises UsageError, or SystemExit for help."""
-    values, _ = VERB.read(arguments)
-    return MemAttachOptions(values)
+With --blocks, soscope stays, and records in REC each native block and mapping that the process
+makes from now on: until Ctrl-C, for --duration, or to the end of the process. Then it takes
+everything out of the process again.
+""",
+    needs_pid=True,
+    epilog="""\
+exit status: 0 fine, 1 the process cannot be visited, 2 wrong usage, 3 not permitted, 4 no such
+process.
+""",
+)
 
 
 def run(invocation: Invocation) -> int:
@@ -127,30 +76,34 @@ def run(invocation: Invocation) -> int:
 
     The status is also 1 if the result could not be written.
     """
-    options = parse(invocation.words)
-    invocation.debug |= options.debug
-    if options.output is not None:
-        return _record(options, options.output)
+    values, _ = invocation.read(VERB)
+    if values.blocks and values.output is None:
+        raise UsageError("no file to record blocks in: -o REC is missing")
+    is_more = values.output or values.duration or values.mode or values.follow or values.aggregate
+    if is_more and not values.blocks:
+        raise UsageError("-o and what goes with it are for --blocks")
+    if values.blocks:
+        return _record(values, values.mode or Mode(EXACT))
 
     # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.mem.live import attach
 
-    did_before, notes = attach(options.pid)
-    if options.json and not options.quiet:
+    did_before, notes = attach(values.pid)
+    if values.json and not values.quiet:
         from soscope.report.mem import attached
         from soscope.verbs.main import show
 
-        said = attached(options.pid, notes, did_before=did_before)
-        return 0 if show(options.json.shaped(said)) else 1
-    if not options.quiet:
+        said = attached(values.pid, notes, did_before=did_before)
+        return 0 if show(values.json.shaped(said)) else 1
+    if not values.quiet:
         since = "does so already" if did_before else "counts its objects from now on"
-        note(f"process {options.pid} {since}: soscope mem snapshot -p {options.pid}")
+        note(f"process {values.pid} {since}: soscope mem snapshot -p {values.pid}")
         for line in notes:
             note(line)
     return 0
 
 
-def _record(options: MemAttachOptions, path: str) -> int:
+def _record(values: Values, mode: Mode) -> int:
     """Record blocks until the user ends it. Return the exit status."""
     from soscope.inspect.memory import divide
     from soscope.instruments.mem.run import MemSettings, run_mem
@@ -161,30 +114,30 @@ def _record(options: MemAttachOptions, path: str) -> int:
     early = Early()
     settings = MemSettings(
         [],
-        path,
+        values.output,
         blocks=True,
-        types=options.mode.name == COUNT,
-        sample_bytes=options.mode.bytes,
-        aggregate=options.aggregate,
-        follow=options.follow,
+        types=mode.name == COUNT,
+        sample_bytes=mode.bytes,
+        aggregate=values.aggregate,
+        follow=values.follow,
         divide=divide,
-        pid=options.pid,
-        duration_ns=options.duration,
+        pid=values.pid,
+        duration_ns=values.duration,
     )
-    outcome = run_mem(settings, None if options.quiet else early)
+    outcome = run_mem(settings, None if values.quiet else early)
     early.finish()
-    if options.json and not options.quiet:
+    if values.json and not values.quiet:
         from soscope.report.mem import recorded
         from soscope.verbs.main import show
 
-        is_told = show(options.json.shaped(recorded(options.pid, path, outcome)))
+        is_told = show(values.json.shaped(recorded(values.pid, values.output, outcome)))
         return end(outcome) if is_told else 1
-    if not options.quiet:
+    if not values.quiet:
         for line in outcome.executed.lines():  # else the report has this line
             note(line)
         say_notes(outcome)
         if outcome.record is not None:
-            note(f"recording: {path}; show it: soscope mem report {path}")
+            note(f"recording: {values.output}; show it: soscope mem report {values.output}")
     return end(outcome)
 
 
@@ -200,6 +153,7 @@ def show_blocks(pid: int, *, duration_ns: int, older_ns: int, json: Form, limit:
     from soscope.instruments.mem.report import report_of
     from soscope.instruments.mem.run import MemSettings, run_mem
     from soscope.recording.reader import RecordingFile
+    from soscope.report.mem import document, text
     from soscope.verbs.files import nameless
     from soscope.verbs.main import show
     from soscope.verbs.trace import end
@@ -216,15 +170,7 @@ def show_blocks(pid: int, *, duration_ns: int, older_ns: int, json: Form, limit:
             report = report_of(recording, older_ns=older_ns)
     finally:
         os.close(descriptor)
-    if json:
-        from soscope.report.mem import document
-
-        said = document(report, limit)
-    else:
-        from soscope.report.mem import text
-
-        said = text(report, limit)
-    was_shown = show(json.shaped(said))
+    was_shown = show(json.shaped((document if json else text)(report, limit)))
     say_notes(outcome)
     return end(outcome) if was_shown else 1
 

@@ -10,12 +10,9 @@ import sys
 from contextlib import contextmanager
 
 from soscope.errors import NoSuchProcess, SoscopeError, UsageError
-from soscope.report.output import Form
 from soscope.verbs.main import Invocation, complain, note
 from soscope.verbs.options import (
-    DEBUG,
-    FORMAT,
-    JSON,
+    FORM,
     ONCE,
     ROWS_LIMIT,
     Option,
@@ -24,8 +21,6 @@ from soscope.verbs.options import (
     duration_option,
     parse_duration,
     pid_option,
-    table,
-    the_pid,
 )
 
 TYPE_CHECKING = False
@@ -38,47 +33,12 @@ if TYPE_CHECKING:
 
 _EVERY = 2_000_000_000  # nanoseconds
 
-USAGE = "soscope mem live [options] -p PID"
-
-SHORT = f"""\
-usage: {USAGE}
-
-Show which objects of a running Python or Ruby process become more, a minute, by file, line and
-type; of other processes, which native blocks do, by where they are made.
-
-  -p
-  --blocks
-  --duration
-  --every
-  --gc
-  --json
-
-  soscope mem live -p 4711
-  soscope mem live -p 4711 --duration 60s
-
-soscope mem live --help lists all options.
-"""
-
-DESCRIPTION = """\
-Show which objects of a process become more. Its interpreter records where each object is made, as
-with soscope mem attach. On a terminal the table is refreshed in place, otherwise one table follows
-the other. At the end the process stops counting, unless it did so before.
-
-If there is no interpreter, or with --blocks, soscope records the native blocks and mappings that
-the process makes meanwhile, and shows the ones that stay. Then it takes everything out again.
-"""
-
-EPILOG = """\
-The process stands still for each look at objects, for the time that it takes to read them. Blocks
-that it had before are not known.
-exit status: 0 fine, 1 the process cannot be visited, 2 wrong usage, 3 not permitted, 4 no such
-process, or it has ended meanwhile.
-"""
 
 _LOOK = "what to look at"
 
-OPTIONS = table(
-    DEBUG,
+
+VERB = Verb(
+    "mem live",
     pid_option(about="it stands still for some milliseconds at each look"),
     _LOOK,
     Option("--blocks", help="native blocks and mappings; without it objects, if there are any"),
@@ -92,59 +52,38 @@ OPTIONS = table(
     ROWS_LIMIT,
     ROWS_LIMIT.group,
     Option("--qualname", help="types with module and qualified name"),
-    JSON,
-    FORMAT,
+    *FORM,
+    usage="soscope mem live [options] -p PID",
+    short="""\
+Show which objects of a running Python or Ruby process become more, a minute, by file, line and
+type; of other processes, which native blocks do, by where they are made.
+
+  -p
+  --blocks
+  --duration
+  --every
+  --gc
+  --json
+
+  soscope mem live -p 4711
+  soscope mem live -p 4711 --duration 60s
+""",
+    description="""\
+Show which objects of a process become more. Its interpreter records where each object is made, as
+with soscope mem attach. On a terminal the table is refreshed in place, otherwise one table follows
+the other. At the end the process stops counting, unless it did so before.
+
+If there is no interpreter, or with --blocks, soscope records the native blocks and mappings that
+the process makes meanwhile, and shows the ones that stay. Then it takes everything out again.
+""",
+    needs_pid=True,
+    epilog="""\
+The process stands still for each look at objects, for the time that it takes to read them. Blocks
+that it had before are not known.
+exit status: 0 fine, 1 the process cannot be visited, 2 wrong usage, 3 not permitted, 4 no such
+process, or it has ended meanwhile.
+""",
 )
-
-VERB = Verb("mem live", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG)
-
-
-class MemLiveOptions:
-    """The parsed options of `soscope mem live`.
-
-    `duration` (None if it is to the end) and `every` are in ns.
-    """
-
-    __slots__ = (
-        "blocks",
-        "collect",
-        "debug",
-        "duration",
-        "every",
-        "json",
-        "limit",
-        "pid",
-        "qualname",
-    )
-
-    def __init__(self, values: Values) -> None:
-        """Take the options from the parsed words. Raises UsageError."""
-        self.pid = the_pid(values, USAGE)
-        self.duration: int | None = values.duration
-        if self.duration is not None and values.every is not None:
-            raise UsageError("--duration prints only once, and cannot be combined with --every")
-        if self.duration is None and values.json:
-            raise UsageError("--json is for --duration TIME, which prints once")
-        self.every: int = values.every or _EVERY
-        self.blocks: bool = values.blocks
-        self.collect: bool = values.gc
-        self.json: Form = values.json
-        self.limit: int | None = values.rows
-        self.qualname: bool = values.qualname
-        self.debug: bool = values.debug
-        if self.blocks and self.is_about_objects:
-            raise UsageError("--gc and --qualname are about objects, and --blocks is not")
-
-    @property
-    def is_about_objects(self) -> bool:
-        """Return whether an option is given that only applies to objects."""
-        return self.collect or self.qualname
-
-
-def parse(arguments: list[str]) -> MemLiveOptions:
-    """Parse the words behind `soscope mem live`. Raises UsageError, or SystemExit for help."""
-    values, _ = VERB.read(arguments)
-    return MemLiveOptions(values)
 
 
 IN_PLACE = "\x1b[H\x1b[J"  # escape sequences: to the corner, and clear the rest
@@ -154,50 +93,45 @@ _NS = 1_000_000_000
 
 def run(invocation: Invocation) -> int:
     """Run the verb. Return 0, or 1 if not everything could be printed."""
-    options = parse(invocation.words)
-    invocation.debug |= options.debug
+    values, _ = invocation.read(VERB)
+    if values.duration is not None and values.every is not None:
+        raise UsageError("--duration prints only once, and cannot be combined with --every")
+    if values.duration is None and values.json:
+        raise UsageError("--json is for --duration TIME, which prints once")
+    values.every = values.every or _EVERY
+    is_about_objects = values.gc or values.qualname
+    if values.blocks and is_about_objects:
+        raise UsageError("--gc and --qualname are about objects, and --blocks is not")
 
     # Imported late, as --help and usage errors do not need it.
-    if _is_native(options):
-        return run_blocks(options)
+    from soscope.instruments.mem.live import LiveObjects, counting, has_interpreter, unhurried
 
-    from soscope.instruments.mem.live import LiveObjects, counting, unhurried
-
-    with unhurried(), counting(options.pid) as goes_on:
+    if values.blocks or not (is_about_objects or has_interpreter(values.pid)):
+        return run_blocks(values)
+    with unhurried(), counting(values.pid) as goes_on:
         watch = LiveObjects(
-            options.pid, collect=options.collect, qualname=options.qualname, goes_on=goes_on
+            values.pid, collect=values.gc, qualname=values.qualname, goes_on=goes_on
         )
         watch.look()
-        return _show(watch, options)
+        return _show(watch, values)
 
 
-def _is_native(options: MemLiveOptions) -> bool:
-    """Return whether blocks are wanted, or the process has only blocks."""
-    if options.blocks or options.is_about_objects:
-        return options.blocks
-    from soscope.instruments.mem.live import has_interpreter
-
-    return not has_interpreter(options.pid)
-
-
-def _show(watch: LiveObjects, options: MemLiveOptions) -> int:
+def _show(watch: LiveObjects, values: Values) -> int:
     from soscope.instruments.mem.live import waited
     from soscope.report.mem import live_document, live_text
     from soscope.verbs.main import show
 
-    make = live_document if options.json else live_text
-    if options.duration is not None:
-        waited(options.duration / _NS)
+    make = live_document if values.json else live_text
+    if values.duration is not None:
+        waited(values.duration / _NS)
         growth = watch.look()
         assert growth is not None
-        return 0 if show(options.json.shaped(make(growth, options.limit))) else 1
+        return 0 if show(values.json.shaped(make(growth, values.rows))) else 1
     before = IN_PLACE if sys.stdout.isatty() else ""
-    while waited(options.every / _NS):
+    while waited(values.every / _NS):
         growth = watch.look()
         assert growth is not None
-        if not show(
-            before + options.json.shaped(make(growth, options.limit)) + "\n" * (not before)
-        ):
+        if not show(before + values.json.shaped(make(growth, values.rows)) + "\n" * (not before)):
             return 1
     return 0
 
@@ -211,7 +145,7 @@ _LEAVING = 10  # seconds for the child to end by itself
 _BAD = 1
 
 
-def run_blocks(options: MemLiveOptions) -> int:
+def run_blocks(values: Values) -> int:
     """Show which blocks grow. Return 0, or 1 if not everything could be printed.
 
     Raises as `run_mem`, and NoSuchProcess if the process has ended meanwhile.
@@ -224,13 +158,13 @@ def run_blocks(options: MemLiveOptions) -> int:
     descriptor = nameless()
     try:
         path = f"/proc/self/fd/{descriptor}"
-        watch = LiveBlocks(options.pid, path)
-        if options.duration is not None:
-            outcome = _record(options, path)
-            was_shown = _show_once(watch, options)
+        watch = LiveBlocks(values.pid, path)
+        if values.duration is not None:
+            outcome = _record(values, path)
+            was_shown = _show_once(watch, values)
         else:
-            with _viewer(watch, options) as answer:
-                outcome = _record(options, path)
+            with _viewer(watch, values) as answer:
+                outcome = _record(values, path)
             was_shown = not answer
     finally:
         os.close(descriptor)
@@ -238,20 +172,20 @@ def run_blocks(options: MemLiveOptions) -> int:
     if not was_shown:
         return _BAD
     if any(attached.has_ended for attached in outcome.attached):
-        raise NoSuchProcess(f"process {options.pid} has ended")
+        raise NoSuchProcess(f"process {values.pid} has ended")
     return end(outcome)
 
 
-def _record(options: MemLiveOptions, path: str) -> Outcome:
+def _record(values: Values, path: str) -> Outcome:
     from soscope.instruments.mem.run import MemSettings, run_mem
 
     settings = MemSettings(
-        [], path, blocks=True, aggregate=True, pid=options.pid, duration_ns=options.duration
+        [], path, blocks=True, aggregate=True, pid=values.pid, duration_ns=values.duration
     )
     return run_mem(settings, note)
 
 
-def _show_once(watch: LiveBlocks, options: MemLiveOptions) -> bool:
+def _show_once(watch: LiveBlocks, values: Values) -> bool:
     from soscope.report.mem import live_document, live_text
     from soscope.verbs.main import show
 
@@ -260,7 +194,7 @@ def _show_once(watch: LiveBlocks, options: MemLiveOptions) -> bool:
         note("nothing is known: the process was not watched for long enough")
         return False
     return show(
-        options.json.shaped((live_document if options.json else live_text)(growth, options.limit))
+        values.json.shaped((live_document if values.json else live_text)(growth, values.rows))
     )
 
 
@@ -268,7 +202,7 @@ def _show_once(watch: LiveBlocks, options: MemLiveOptions) -> bool:
 
 
 @contextmanager
-def _viewer(watch: LiveBlocks, options: MemLiveOptions) -> Iterator[list[int]]:
+def _viewer(watch: LiveBlocks, values: Values) -> Iterator[list[int]]:
     """Let a child show the growth. At the end the list has its exit status, if that is not 0."""
     reading, writing = os.pipe2(os.O_CLOEXEC)
     parent = os.getpid()
@@ -277,7 +211,7 @@ def _viewer(watch: LiveBlocks, options: MemLiveOptions) -> Iterator[list[int]]:
         status = _BAD
         try:
             os.close(writing)
-            status = _view(watch, options, reading, parent)
+            status = _view(watch, values, reading, parent)
         finally:
             os._exit(status)
     os.close(reading)
@@ -304,7 +238,7 @@ def _status_of(child: int) -> int:
         return 0  # the parent's SIGCHLD setting reaps children at once
 
 
-def _view(watch: LiveBlocks, options: MemLiveOptions, reading: int, parent: int) -> int:
+def _view(watch: LiveBlocks, values: Values, reading: int, parent: int) -> int:
     """Show one table after the other until `reading` is closed, by the parent or its end."""
     from soscope.report.mem import live_text
     from soscope.verbs.main import show
@@ -314,7 +248,7 @@ def _view(watch: LiveBlocks, options: MemLiveOptions, reading: int, parent: int)
     before = IN_PLACE if sys.stdout.isatty() else ""
     was_shown = False
     try:
-        while not select.select([reading], [], [], options.every / _NS)[0]:
+        while not select.select([reading], [], [], values.every / _NS)[0]:
             try:
                 growth = watch.look()
             except SoscopeError:
@@ -324,7 +258,7 @@ def _view(watch: LiveBlocks, options: MemLiveOptions, reading: int, parent: int)
             if growth is None:
                 continue
             was_shown = True
-            if not show(before + live_text(growth, options.limit) + "\n" * (not before)):
+            if not show(before + live_text(growth, values.rows) + "\n" * (not before)):
                 return _leave(parent)
     except BrokenPipeError:
         return _leave(parent)

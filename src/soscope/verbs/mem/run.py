@@ -6,22 +6,20 @@ from __future__ import annotations
 import os
 
 from soscope.errors import UsageError
+from soscope.model.record import Record
 from soscope.proc.status import in_full
 from soscope.report.output import Form
 from soscope.verbs.main import Invocation, note
 from soscope.verbs.options import (
-    DEBUG,
-    FORMAT,
-    JSON,
+    FORM,
     RECORDING_OUTPUT,
     RECORDING_QUIET,
-    CommandVerb,
     Option,
     Values,
+    Verb,
     check_form,
     follow_option,
     parse_size,
-    table,
 )
 
 TYPE_CHECKING = False
@@ -35,48 +33,15 @@ EXACT, SAMPLE, COUNT = "exact", "sample", "count"
 _DEFAULT_SAMPLE = 512 << 10  # bytes
 _MOST_SAMPLE = 1 << 40
 
-USAGE = "soscope mem run [options] [--] COMMAND [ARGUMENT...]"
 
-SHORT = f"""\
-usage: {USAGE}
-
-Run COMMAND and record which objects and blocks it leaves alive, and where they were made.
-
-  --objects
-  --blocks
-  -f
-  -o
-  --json
-
-  soscope mem run --blocks -- sqlite3 :memory: 'select 1'
-
-soscope mem run --help lists all options.
-"""
-
-DESCRIPTION = """\
-Run COMMAND, and show on standard error at its end what is alive, and where it was made. With -o,
-print nothing, and keep a recording. Without --objects and --blocks, objects are recorded if COMMAND
-is an interpreter of Python or Ruby, and blocks otherwise. COMMAND's own output, exit status and
-signals stay what they are.
-"""
-
-EPILOG = """\
-exit status: COMMAND's, or soscope dies of the signal that killed it; 125 if soscope
-itself failed or was misused, 126 if COMMAND cannot be executed, 127 if it was not found.
-"""
-
-
-class Mode:
+class Mode(Record):
     """How much is recorded. `name` is EXACT, SAMPLE or COUNT.
 
     `bytes` is the mean distance of samples.
     """
 
-    __slots__ = ("bytes", "name")
-
-    def __init__(self, name: str, size: int | None = None) -> None:
-        self.name = name
-        self.bytes = size
+    name: str
+    bytes: int | None = None
 
 
 def parse_mode(text: str) -> Mode:
@@ -109,8 +74,9 @@ AGGREGATE = Option(
     help="sums by stack in the place of each block: a recording that does not grow",
 )
 
-OPTIONS = table(
-    DEBUG,
+
+VERB = Verb(
+    "mem run",
     _WHAT,
     Option("--objects", help="objects of Python or Ruby, by file, line and type"),
     BLOCKS,
@@ -118,60 +84,35 @@ OPTIONS = table(
     MODE,
     AGGREGATE,
     _HOW,
-    Option("--gc", dest="collect", help="collect garbage once at the end"),
+    Option("--gc", help="collect garbage once at the end"),
     Option("--qualname", help="types with module and qualified name"),
     RECORDING_OUTPUT,
     RECORDING_QUIET,
-    JSON,
-    FORMAT,
+    *FORM,
+    usage="soscope mem run [options] [--] COMMAND [ARGUMENT...]",
+    short="""\
+Run COMMAND and record which objects and blocks it leaves alive, and where they were made.
+
+  --objects
+  --blocks
+  -f
+  -o
+  --json
+
+  soscope mem run --blocks -- sqlite3 :memory: 'select 1'
+""",
+    description="""\
+Run COMMAND, and show on standard error at its end what is alive, and where it was made. With -o,
+print nothing, and keep a recording. Without --objects and --blocks, objects are recorded if COMMAND
+is an interpreter of Python or Ruby, and blocks otherwise. COMMAND's own output, exit status and
+signals stay what they are.
+""",
+    epilog="""\
+exit status: COMMAND's, or soscope dies of the signal that killed it; 125 if soscope
+itself failed or was misused, 126 if COMMAND cannot be executed, 127 if it was not found.
+""",
+    runs_command=True,
 )
-
-
-class MemRunOptions:
-    """The parsed options of `soscope mem run`. If `objects` and `blocks` are False, it chooses."""
-
-    __slots__ = (
-        "aggregate",
-        "blocks",
-        "collect",
-        "command",
-        "debug",
-        "follow",
-        "json",
-        "mode",
-        "objects",
-        "output",
-        "qualname",
-        "quiet",
-    )
-
-    def __init__(self, command: list[str], values: Values) -> None:
-        self.command = command
-        self.objects: bool = values.objects
-        self.blocks: bool = values.blocks
-        self.mode: Mode = values.mode or Mode(EXACT)
-        self.aggregate: bool = values.aggregate
-        self.follow: bool = values.follow
-        self.collect: bool = values.collect
-        self.qualname: bool = values.qualname
-        self.output: str | None = values.output
-        self.quiet: bool = values.quiet
-        self.json: Form = values.json
-        self.debug: bool = values.debug
-
-
-VERB = CommandVerb(
-    "mem run", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
-)
-
-
-def parse(arguments: list[str]) -> MemRunOptions:
-    """Parse the words behind `soscope mem run`. Raises UsageError, or SystemExit for help."""
-    values, command = VERB.read(arguments)
-    if not command:
-        raise UsageError("no command to run", hint=f"usage: {USAGE}")
-    check_form(values.json, values.output, "mem")
-    return MemRunOptions(command, values)
 
 
 _STDERR = 2
@@ -179,53 +120,55 @@ _STDERR = 2
 
 def run(invocation: Invocation) -> int:
     """Run the verb. Return the command's exit status, or die of its signal."""
-    options = parse(invocation.words)
-    invocation.debug |= options.debug
+    values, command = invocation.read(VERB)
+    VERB.check_target(command)
+    check_form(values.json, values.output, "mem")
 
     # Imported late, as --help and usage errors do not need it.
     from soscope.verbs.files import nameless
     from soscope.verbs.main import Early, leave
 
     early = Early()
-    if options.output is not None:
-        outcome = _record(options, options.output, early)
+    if values.output is not None:
+        outcome = _record(command, values, values.output, early)
     else:
         descriptor = nameless()
         try:
             path = f"/proc/self/fd/{descriptor}"
-            outcome = _record(options, path, early)
-            _show(path, options.json)
+            outcome = _record(command, values, path, early)
+            _show(path, values.json)
         finally:
             os.close(descriptor)
     early.finish()
-    if not options.quiet:
-        _say_notes(outcome, options)
+    if not values.quiet:
+        _say_notes(outcome, values)
     return leave(outcome.status, outcome.signal)
 
 
-def _record(options: MemRunOptions, path: str, tell: Early) -> Outcome:
+def _record(command: list[str], values: Values, path: str, tell: Early) -> Outcome:
     from soscope.instruments.mem.run import MemSettings, is_interpreter, run_mem
 
-    objects, blocks = options.objects, options.blocks
+    mode: Mode = values.mode or Mode(EXACT)
+    objects, blocks = values.objects, values.blocks
     if not objects and not blocks:
-        objects = is_interpreter(options.command)
+        objects = is_interpreter(command)
         blocks = not objects
     settings = MemSettings(
-        options.command,
+        command,
         path,
         objects=objects,
         blocks=blocks,
-        types=options.mode.name == COUNT,
-        aggregate=options.aggregate,
-        sample_bytes=options.mode.bytes,
-        collect=options.collect,
-        qualname=options.qualname,
-        follow=options.follow,
+        types=mode.name == COUNT,
+        aggregate=values.aggregate,
+        sample_bytes=mode.bytes,
+        collect=values.gc,
+        qualname=values.qualname,
+        follow=values.follow,
         divide=_divide,
         prepare=_prepare,
     )
-    outcome = run_mem(settings, None if options.quiet else tell)
-    if options.output is not None:  # else the report has this line
+    outcome = run_mem(settings, None if values.quiet else tell)
+    if values.output is not None:  # else the report has this line
         outcome.remarks += settings.refused
     return outcome
 
@@ -248,27 +191,21 @@ def _show(path: str, form: Form) -> None:
     """Print the report of a recording on standard error."""
     from soscope.instruments.mem.report import report_of
     from soscope.recording.reader import RecordingFile
+    from soscope.report.mem import document, text
     from soscope.report.output import STDERR, Output
 
     with RecordingFile.open(path) as recording:
         report = report_of(recording)
-    if form:
-        from soscope.report.mem import document
-
-        said = form.shaped(document(report))
-    else:
-        from soscope.report.mem import text
-
-        said = text(report)
+    said = form.shaped((document if form else text)(report))
     Output(STDERR, "standard error").write(said)
 
 
-def _say_notes(outcome: Outcome, options: MemRunOptions) -> None:
+def _say_notes(outcome: Outcome, values: Values) -> None:
     """Print what could not be recorded."""
     for line in outcome.remarks:
         if line not in outcome.told_by_report:
             note(line)
-    if options.output is None:
+    if values.output is None:
         return  # the report has it
     from soscope.control.outcome import cost_lines
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 from soscope.instruments.mem.model import COMPLETE
 from soscope.instruments.mem.report import report_of
 from soscope.recording.reader import RecordingFile
-from soscope.report.mem import document, stats, text
+from soscope.report.mem import document, text
+from soscope.report.mem import stats as stats_text
 from soscope.report.output import Form
 from soscope.verbs import main
 
@@ -15,45 +16,37 @@ from soscope.verbs import main
 STATS, TABLE = "stats", "table"
 
 
-class ShowOptions:
-    """The parsed options of such a verb: the recording, and how to show it.
-
-    `limit` is None for all rows. `by` is how to add rows up, None if not at all.
-    """
-
-    __slots__ = ("by", "debug", "format", "json", "limit", "path")
-
-    def __init__(self, path: str, *, form: str, json: Form, limit: int | None, debug: bool) -> None:
-        self.path = path
-        self.by: str | None = None
-        self.format = form
-        self.json = json
-        self.limit = limit
-        self.debug = debug
-
-
-def show(options: ShowOptions, native: str, *, older_ns: int = 0) -> int:
+def show(
+    path: str,
+    native: str,
+    form: Form,
+    limit: int | None,
+    *,
+    by: str | None = None,
+    stats: bool = False,
+    older_ns: int = 0,
+) -> int:
     """Show the rows of a recording that `native` chooses. Return 0, or 1 if it ends too early.
+
+    `limit` is None for all rows. `by` is how to add rows up, None if not at all. `stats` asks for
+    the form STATS.
 
     If `older_ns` is set, live blocks are only shown if they are older than that. Raises
     FormatError or RecordingError if it is no recording of soscope mem.
     """
-    with RecordingFile.open(options.path) as recording:
+    with RecordingFile.open(path) as recording:
         report = report_of(recording, native, older_ns=older_ns)
-    if options.by is not None:
+    if by is not None:
         from soscope.instruments.mem.groups import groups_of
         from soscope.report.mem import text_of
 
-        groups = groups_of(report, options.by)[: options.limit]
-        if options.json:
-            shown = document(report, options.limit, {"by": options.by, "rows": groups})
+        groups = groups_of(report, by)[:limit]
+        if form:
+            shown = document(report, limit, {"by": by, "rows": groups})
         else:
-            shown = text_of(report, options.by, groups)
-    elif options.json:
-        shown = document(report, options.limit)
-    elif options.format == STATS:
-        shown = stats(report, options.limit)
+            shown = text_of(report, by, groups)
+    elif form:
+        shown = document(report, limit)
     else:
-        shown = text(report, options.limit)
-    shown = options.json.shaped(shown, options.path)
-    return 0 if main.show(shown) and report.state == COMPLETE else 1
+        shown = (stats_text if stats else text)(report, limit)
+    return 0 if main.show(form.shaped(shown, path)) and report.state == COMPLETE else 1

@@ -38,26 +38,6 @@ IMAGE = Option(
 )
 
 
-class ProfFile:
-    """A profile's file: a recording, or another profiler's file.
-
-    `image` and the biases are None if they were not given.
-    """
-
-    __slots__ = ("image", "load_bias", "path", "program_bias")
-
-    def __init__(self, path: str, values: Values) -> None:
-        self.path = path
-        self.image: str | None = values.image
-        self.load_bias: int | None = values.load_bias
-        self.program_bias: int | None = values.program_bias
-
-    @property
-    def is_said_to_be_foreign(self) -> bool:
-        """Return whether an option was given that is for files of other profilers."""
-        return any(value is not None for value in (self.image, self.load_bias, self.program_bias))
-
-
 BIASES = table(
     _GROUP,
     Option(
@@ -91,14 +71,13 @@ def is_foreign(path: str) -> bool:
         return False  # opening it will report why
 
 
-def read_foreign(
-    path: str, image: str | None, *, load_bias: int = 0, program_bias: int = 0
-) -> Profile:
-    """Read a file of gprof or LD_PROFILE.
+def read_foreign(path: str, values: Values) -> Profile:
+    """Read a file of gprof or LD_PROFILE, by the options IMAGE and BIASES.
 
-    `image` is the profiled file, None to find it by the name of a file of LD_PROFILE. For the
-    biases see `fromgmon.gmon_profile`. Raises SoscopeError.
+    Without IMAGE, the profiled file is found by the name of a file of LD_PROFILE. For the biases
+    see `gmon_profile`. Raises SoscopeError.
     """
+    image: str | None = values.image
     from soscope.binfmt.profiles import is_ldprofile, read_gmon, read_ldprofile
     from soscope.binfmt.source import READING, FileSource
     from soscope.instruments.prof.gmon import gmon_profile, ldprofile_profile
@@ -123,7 +102,9 @@ def read_foreign(
         raise SoscopeError(f"{path}: {reason}", errno=error.errno) from error
     finally:
         os.close(descriptor)
-    return gmon_profile(gmon, functions, load_bias=load_bias, program_bias=program_bias)
+    return gmon_profile(
+        gmon, functions, load_bias=values.load_bias or 0, program_bias=values.program_bias or 0
+    )
 
 
 def _library(path: str) -> str:
@@ -148,20 +129,17 @@ def _bits(functions: ImageFunctions) -> int | None:
     return None if functions.elf is None else functions.elf.encoding.bits
 
 
-def profile_at(file: ProfFile, *, sample_lines: bool = True) -> Profile:
-    """Return the profile in a file. `sample_lines` is the same as for `profile_of`.
+def profile_at(path: str, values: Values, *, sample_lines: bool = True) -> Profile:
+    """Return the profile in a file, by the options IMAGE and BIASES.
+
+    `sample_lines` is the same as for `profile_of`.
 
     Raises RecordingError, FormatError or SoscopeError if there is none, and UsageError if the
     options do not fit the file.
     """
-    if is_foreign(file.path):
-        return read_foreign(
-            file.path,
-            file.image,
-            load_bias=file.load_bias or 0,
-            program_bias=file.program_bias or 0,
-        )
-    with RecordingFile.open(file.path) as recording:
-        if file.is_said_to_be_foreign:
+    if is_foreign(path):
+        return read_foreign(path, values)
+    with RecordingFile.open(path) as recording:
+        if any(each is not None for each in (values.image, values.load_bias, values.program_bias)):
             raise UsageError("--image and --load-bias are for profiles of gprof and LD_PROFILE")
         return profile_of(recording, sample_lines=sample_lines)

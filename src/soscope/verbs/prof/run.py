@@ -8,55 +8,34 @@ import os
 from soscope.control import settings as session
 from soscope.errors import UsageError
 from soscope.instruments.prof.model import ProfSettings
+from soscope.model.record import Record
 from soscope.report.output import Form
 from soscope.verbs.main import Invocation, note
 from soscope.verbs.options import (
-    DEBUG,
     LIST,
     RECORDING_OUTPUT,
+    RECORDING_QUIET,
     WHERE,
-    CommandVerb,
     Option,
     Values,
+    Verb,
     check_form,
     follow_option,
     format_option,
-    json_option,
     parse_count,
     parse_size,
     size_text,
+    table,
 )
-from soscope.verbs.options import RECORDING_QUIET as RUN_QUIET
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.control.outcome import Outcome
 
 
-# The options of `soscope prof run` and `attach` about the ring for `--mode log`.
-
-_GROUP = "how"
-
-BUFFER = Option(
-    "--buffer",
-    metavar="SIZE",
-    convert=parse_size,
-    group=_GROUP,
-    help="with --mode log: memory for calls that soscope has not taken yet "
-    f"({size_text(session.DEFAULT_BUFFER)})",
-)
-WHEN_FULL = Option(
-    "--when-full",
-    metavar="POLICY",
-    choices=session.WHEN_FULL,
-    group=_GROUP,
-    help="with --mode log, when that is full: block (threads wait; run does), drop (attach does), "
-    "overwrite, stop",
-)
-
-
-def check_ring(values: Values, *, logs: bool) -> None:
+def check_ring(values: Values) -> None:
     """Refuse invalid sizes, and options about single calls if these are not recorded."""
+    logs = values.mode is not None and values.mode.name == LOG
     for name, value in (("--buffer", values.buffer), ("--when-full", values.when_full)):
         if value is not None and not logs:
             raise UsageError(f"{name} is about single calls", hint="add --mode log")
@@ -78,17 +57,14 @@ _MOST_HZ = 1000
 _WHAT, _HOW = "what to profile", "how"
 
 
-class ProfMode:
+class ProfMode(Record):
     """How instrumented libraries are profiled: a mode, and the interval for SAMPLE.
 
     One call in `interval`, a power of two, is timed.
     """
 
-    __slots__ = ("interval", "name")
-
-    def __init__(self, name: str, interval: int = _INTERVAL) -> None:
-        self.name = name
-        self.interval = interval
+    name: str
+    interval: int = _INTERVAL
 
 
 def parse_mode(text: str) -> ProfMode:
@@ -113,70 +89,66 @@ def parse_hz(text: str) -> int:
     return hz
 
 
-IMAGES = Option(
-    "-l",
-    "--to",
-    dest="images",
-    kind=LIST,
-    metavar="IMAGE",
-    group=_WHAT,
-    help="only these images, a pattern as in soscope trace -l: with --boundary calls into them, "
-    "with --mode calls inside",
-    aliases=("--image",),
+OPTIONS = table(
+    _WHAT,
+    Option(
+        "-l",
+        "--to",
+        dest="images",
+        kind=LIST,
+        metavar="IMAGE",
+        help="only these images, a pattern as in soscope trace -l: with --boundary calls into them,"
+        " with --mode calls inside",
+        aliases=("--image",),
+    ),
+    follow_option(_WHAT),
+    _HOW,
+    Option(
+        "--mode",
+        metavar="quiet|count|sample[=N]|time|log",
+        convert=parse_mode,
+        help="of libraries built with -pg, -mfentry, -finstrument-functions or "
+        "-fpatchable-function-entry; quiet: nothing, which makes them faster; count: how often each"
+        " function is called; sample: one call in N timed (64); time: each call timed; log: each"
+        " call recorded by itself",
+    ),
+    Option(
+        "--boundary",
+        choices=(COUNT, TIME),
+        help="calls from one image to another: how often, or for how long, too",
+    ),
+    Option(
+        "--sample",
+        metavar="HZ",
+        convert=parse_hz,
+        help="stacks of all threads, of C, C++ and Python: so often in a second that a thread runs",
+    ),
+    Option(
+        "--buffer",
+        metavar="SIZE",
+        convert=parse_size,
+        help="with --mode log: memory for calls that soscope has not taken yet "
+        f"({size_text(session.DEFAULT_BUFFER)})",
+    ),
+    Option(
+        "--when-full",
+        metavar="POLICY",
+        choices=session.WHEN_FULL,
+        help="with --mode log, when that is full: block (threads wait; run does), drop (attach"
+        " does), overwrite, stop",
+    ),
 )
-FOLLOW = follow_option(_WHAT)
-MODE = Option(
-    "--mode",
-    metavar="quiet|count|sample[=N]|time|log",
-    convert=parse_mode,
-    group=_HOW,
-    help="of libraries built with -pg, -mfentry, -finstrument-functions or "
-    "-fpatchable-function-entry; quiet: nothing, which makes them faster; count: how often each "
-    "function is called; sample: one call in N timed (64); time: each call timed; log: each call "
-    "recorded by itself",
-)
-BOUNDARY = Option(
-    "--boundary",
-    choices=(COUNT, TIME),
-    group=_HOW,
-    help="calls from one image to another: how often, or for how long, too",
-)
-SAMPLE_HZ = Option(
-    "--sample",
-    metavar="HZ",
-    convert=parse_hz,
-    group=_HOW,
-    help="stacks of all threads, of C, C++ and Python: so often in a second that a thread runs",
-)
-OPTIONS = [IMAGES, FOLLOW, MODE, BOUNDARY, SAMPLE_HZ, BUFFER, WHEN_FULL]
 
 
-class What:
-    """What to profile. `images` are patterns ([]: all).
-
-    `mode`, `boundary` and `sample` (samples in a second) are None if they are not wanted.
-    `buffer`, in bytes, and `when_full` are for the ring of mode LOG, None for the default.
-    """
-
-    __slots__ = ("boundary", "buffer", "follow", "images", "mode", "sample", "when_full")
-
-    def __init__(self, values: Values) -> None:
-        """Take the options from the parsed words. Raises UsageError."""
-        self.images: list[str] = values.images
-        self.follow: bool = values.follow
-        self.mode: ProfMode | None = values.mode
-        self.boundary: str | None = values.boundary
-        self.sample: int | None = values.sample
-        self.buffer: int | None = values.buffer
-        self.when_full: str | None = values.when_full
-        check_ring(values, logs=self.mode is not None and self.mode.name == LOG)
-
-
-USAGE = "soscope prof run [options] [--] COMMAND [ARGUMENT...]"
-
-SHORT = f"""\
-usage: {USAGE}
-
+VERB = Verb(
+    "prof run",
+    *OPTIONS,
+    RECORDING_OUTPUT,
+    RECORDING_QUIET,
+    Option("--json", group=WHERE, help="one JSON document, for programs"),
+    format_option(WHERE),
+    usage="soscope prof run [options] [--] COMMAND [ARGUMENT...]",
+    short="""\
 Run COMMAND. Show in which functions its time goes, and how often it calls functions of libraries.
 
   (no mode)         its own functions by samples, and its calls, in one table
@@ -189,64 +161,25 @@ Run COMMAND. Show in which functions its time goes, and how often it calls funct
   --json
 
   soscope prof run -- sqlite3 :memory: 'select 1'
-
-soscope prof run --help lists all options.
-"""
-
-DESCRIPTION = """\
+""",
+    description="""\
 Run COMMAND. At its end, standard error shows in which functions its time went, and how often and
 for how long functions of shared libraries were called. Without --mode, --boundary and --sample, one
 table has its own functions, by samples, and its calls. With -o, nothing is printed, and a recording
 is kept. COMMAND's own output, exit status and signals stay what they are.
-"""
-
-EPILOG = """\
+""",
+    epilog="""\
 exit status: COMMAND's, or soscope dies of the signal that killed it; 125 if soscope
 itself failed or was misused, 126 if COMMAND cannot be executed, 127 if it was not found.
-"""
-
-RUN_OPTIONS = [
-    DEBUG,
-    *OPTIONS,
-    RECORDING_OUTPUT,
-    RUN_QUIET,
-    json_option(WHERE, "one JSON document, for programs"),
-    format_option(WHERE),
-]
-
-
-class ProfRunOptions:
-    """The parsed options of `soscope prof run`."""
-
-    __slots__ = ("command", "debug", "json", "output", "quiet", "what")
-
-    def __init__(self, command: list[str], values: Values) -> None:
-        self.command = command
-        self.what = What(values)
-        self.output: str | None = values.output
-        self.quiet: bool = values.quiet
-        self.json: Form = values.json
-        self.debug: bool = values.debug
-
-
-VERB = CommandVerb(
-    "prof run", RUN_OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
+""",
+    runs_command=True,
 )
-
-
-def parse(arguments: list[str]) -> ProfRunOptions:
-    """Parse the words behind `soscope prof run`. Raises UsageError, or SystemExit for help."""
-    values, command = VERB.read(arguments)
-    if not command:
-        raise UsageError("no command to run", hint=f"usage: {USAGE}")
-    check_form(values.json, values.output, "prof")
-    return ProfRunOptions(command, values)
 
 
 # Records a profile and formats it, for the verbs that record profiles.
 
 
-def settings_of(what: What, command: list[str]) -> ProfSettings:
+def settings_of(what: Values, command: list[str]) -> ProfSettings:
     """Return the settings. If no mode is given, it is chosen later."""
     settings = ProfSettings(command, "", images=what.images, follow=what.follow)
     if what.mode is not None:
@@ -292,15 +225,12 @@ def profiled(
 def _shown(path: str, form: Form) -> str:
     from soscope.instruments.prof.report import profile_of
     from soscope.recording.reader import RecordingFile
+    from soscope.report.prof import document, text
 
     with RecordingFile.open(path) as recording:
         profile = profile_of(recording, sample_lines=bool(form))  # text has no lines
     if form:
-        from soscope.report.prof import document
-
         return form.shaped(document(profile))
-    from soscope.report.prof import text
-
     shown = text(profile)
     return f"soscope: {shown}" if profile.is_chosen and profile.own_ns is not None else shown
 
@@ -330,17 +260,19 @@ def say_notes(outcome: Outcome, settings: ProfSettings) -> None:
 
 def run(invocation: Invocation) -> int:
     """Run the verb. Return the command's exit status, or die of its signal."""
-    options = parse(invocation.words)
-    invocation.debug |= options.debug
+    values, command = invocation.read(VERB)
+    VERB.check_target(command)
+    check_ring(values)
+    check_form(values.json, values.output, "prof")
 
     # Imported late, as --help and usage errors do not need it.
     from soscope.report.output import STDERR, Output
     from soscope.verbs.main import leave
 
-    settings = settings_of(options.what, options.command)
-    outcome, shown = profiled(settings, options.output, options.json, quiet=options.quiet)
+    settings = settings_of(values, command)
+    outcome, shown = profiled(settings, values.output, values.json, quiet=values.quiet)
     if shown is not None:
         Output(STDERR, "standard error").write(shown)
-    if not options.quiet:
+    if not values.quiet:
         say_notes(outcome, settings)
     return leave(outcome.status, outcome.signal)
