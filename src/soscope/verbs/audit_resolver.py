@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.verbs.main import Invocation, note
+from soscope.verbs.main import Invocation, note, show
 from soscope.verbs.options import FORM, Option, Verb
 
 VERB = Verb(
@@ -40,11 +40,9 @@ def run(invocation: Invocation) -> int:
     """Run the verb. Return 0, or 1 if an argument is lost or no trampoline was found."""
     values, rest = invocation.read(VERB)
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.inspect.audit.audit import UNSOUND, audit
     from soscope.linker.collect import in_path
     from soscope.report.audit_resolver import document, text
-    from soscope.verbs.main import show
 
     audited = audit(in_path(rest[0]) if rest else None)
     said = document(audited) if values.json else text(audited, why=values.why)

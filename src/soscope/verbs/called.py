@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.linker.collect import in_path
-from soscope.verbs.main import Invocation, note
+from soscope.verbs.main import Invocation, note, show
 from soscope.verbs.options import (
     FORM,
     JSON,
@@ -104,14 +104,12 @@ def run(invocation: Invocation) -> int:
     values.select = [glob for word in values.select for glob in word.split(",") if glob]
     invocation.wraps = False
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.trace.called import called_in
     from soscope.instruments.trace.instrument import run_trace
     from soscope.instruments.trace.listener import Listener
     from soscope.instruments.trace.settings import MODE_COUNT, TraceSettings
     from soscope.report import called
     from soscope.report.trace.display import Display, FunctionNames
-    from soscope.verbs.main import show
 
     settings = TraceSettings(
         command,

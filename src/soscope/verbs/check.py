@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.verbs.main import Invocation, note, say
+from soscope.verbs.main import Invocation, finish, note, say
 from soscope.verbs.options import FORM, Option, Verb
 
 VERB = Verb(
@@ -49,12 +49,10 @@ def run(invocation: Invocation) -> int:
     """Run the verb. Return 0, or 1 if there is a fault or a file cannot be read."""
     values, files = invocation.read(VERB)
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.inspect.check.check import check
     from soscope.linker.collect import files_below, images_of, in_path, shortfall
     from soscope.report.check import HEAD, TAIL, Totals, document, text
     from soscope.report.output import STDOUT, Output
-    from soscope.verbs.main import finish
 
     paths = list(files_below(in_path(name) for name in files))
     output = Output.open(None, STDOUT)

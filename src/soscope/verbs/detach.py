@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.verbs.main import Invocation
+from soscope.verbs.main import Invocation, show
 from soscope.verbs.options import FORM, JSON, Verb, pid_option, quiet_option
 
 TYPE_CHECKING = False
@@ -48,11 +48,9 @@ def run(invocation: Invocation) -> int:
     """
     values, _ = invocation.read(VERB)
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.control.detach import detach, stop_owner
     from soscope.errors import AttachError
     from soscope.report.detach import document, text
-    from soscope.verbs.main import show
 
     owner = stop_owner(values.pid)
     removed = detach(values.pid)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.verbs.main import Invocation
+from soscope.verbs.main import Invocation, show
 from soscope.verbs.options import FORM, Verb, pid_option
 
 VERB = Verb(
@@ -40,10 +40,8 @@ def run(invocation: Invocation) -> int:
     if rest and values.pid is not None:
         raise VERB.wrong("a process or a file, not both")
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.inspect.doctor.process import diagnose
     from soscope.report.doctor import document, text
-    from soscope.verbs.main import show
 
     diagnosis = diagnose(pid=values.pid, path=rest[0] if rest else None)
     if not show(values.json.shaped((document if values.json else text)(diagnosis))):

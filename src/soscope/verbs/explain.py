@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 from soscope.errors import SoscopeError, UsageError
-from soscope.verbs.main import Invocation, note
+from soscope.verbs.main import Invocation, finish, note, show
 from soscope.verbs.options import (
     FORM,
     JSON,
@@ -131,7 +131,7 @@ def asked_of(values: Values, words: list[str]) -> tuple[str, list[str]]:
 
 
 def _explained(values: Values, symbol: str, files: list[str]) -> Explanation:
-    # Imported late, as --help and usage errors do not need it.
+
     if values.pid is not None:
         from soscope.inspect.explain.process import explain_process
 
@@ -150,8 +150,6 @@ def _explained(values: Values, symbol: str, files: list[str]) -> Explanation:
 
 def _show(explanation: Explanation, values: Values) -> bool:
     """Write what was asked for. Return whether all of it was written."""
-    from soscope.verbs.main import finish, show
-
     said = ""
     if values.json:
         from soscope.report.explain import document

@@ -111,7 +111,6 @@ def run(invocation: Invocation) -> int:
         settings.weight = values.weight
     options = _Options(path, values.output, chosen, settings)
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.recording.reader import RecordingFile
 
     with RecordingFile.open(options.path) as recording:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 from soscope.errors import UsageError
-from soscope.verbs.options import Option, Values, split
+from soscope.verbs.options import Option, Values, pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,22 +117,19 @@ def refuse(verb: Verb, words: list[str]) -> NoReturn:
     rivals: dict[str, Option] = {}
     unknown: list[str] = []
     at = 0
-    while at < len(words) and words[at] != "--" and words[at][:1] == "-" != words[at]:
-        word = words[at]
-        at += 1
-        for flag, attached in split(word, by_flag):
+    for flags, piece in pieces(by_flag, words):
+        if not flags:
+            break
+        at += len(piece)
+        for flag, value in flags:
             if flag in (_SHORT[0], _LONG[0]):
                 raise Help(short_help(verb) if flag == _SHORT[0] else long_help(verb))
             option = by_flag.get(flag)
             if option is None:
-                unknown.append(word)
+                unknown.append(piece[0])
                 break
-            value = attached
             if option.takes_word and value is None:
-                if at == len(words):
-                    raise UsageError(f"{flag}: {option.metavar} is missing", hint=hint)
-                value = words[at]
-                at += 1
+                raise UsageError(f"{flag}: {option.metavar} is missing", hint=hint)
             if not option.takes_word and value is not None:
                 raise UsageError(f"{flag} takes no value", hint=hint)
             rival = rivals.setdefault(option.rivals, option) if option.rivals else option

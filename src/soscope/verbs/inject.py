@@ -11,7 +11,7 @@ from soscope.instruments.inject.instrument import parse_rule
 from soscope.instruments.trace.settings import TraceSettings
 from soscope.verbs import trace
 from soscope.verbs.display import display_from
-from soscope.verbs.main import Invocation, note
+from soscope.verbs.main import Early, Invocation, die, finish, note
 from soscope.verbs.options import (
     COUNT,
     LIST,
@@ -245,13 +245,11 @@ def run(invocation: Invocation) -> int:
         debug=invocation.debug,
     )
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.inject.instrument import InjectInstrument
     from soscope.instruments.trace.instrument import run_trace
     from soscope.instruments.trace.listener import Listener
     from soscope.report.output import Output
     from soscope.report.trace import json
-    from soscope.verbs.main import Early
     from soscope.verbs.trace import end, say_notes
 
     seed = values.seed
@@ -311,7 +309,6 @@ def sweep(values: Values, command: list[str]) -> int:
     from soscope.instruments.inject.sweep.sweep import Sweep, SweepSettings
     from soscope.report import inject
     from soscope.report.output import STDOUT, Output
-    from soscope.verbs.main import die, finish
 
     work = Sweep(
         SweepSettings(

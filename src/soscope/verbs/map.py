@@ -16,7 +16,7 @@ from soscope.model.call import printable
 from soscope.model.filemap import Symbol
 from soscope.report import mapfile as filemap
 from soscope.report.output import STDERR, STDOUT, Output
-from soscope.verbs.main import Invocation, finish, note, say
+from soscope.verbs.main import Invocation, finish, note, say, show
 from soscope.verbs.options import (
     FORM,
     JSON,
@@ -155,9 +155,8 @@ def _is_filtered(values: Values) -> bool:
 
 
 def _show_process(values: Values, program: str) -> int:
-    # Imported late, as --help and usage errors do not need it.
+
     from soscope.inspect.map.processmap import read_map
-    from soscope.verbs.main import show
 
     if values.remote is not None:
         from soscope.control.qemu.memory import open_remote

@@ -153,29 +153,18 @@ def scan(options: list[Option], words: list[str]) -> tuple[Values, list[str]] | 
     values = Values(options)
     rivals: dict[str, Option] = {}
     at = 0
-    while at < len(words):
-        word = words[at]
-        if word == "--":
-            return values, words[at + 1 :]
-        if len(word) < 2 or word[0] != "-":
+    for flags, piece in pieces(by_flag, words):
+        if not flags:
             break
-        at += 1
-        for flag, attached in split(word, by_flag):
+        at += len(piece)
+        for flag, word in flags:
             option = by_flag.get(flag)
-            if option is None:
-                return None
-            value = attached
-            if option.takes_word and value is None:
-                if at == len(words):
-                    return None
-                value = words[at]
-                at += 1
-            if not option.takes_word and value is not None:
+            if option is None or option.takes_word != (word is not None):
                 return None
             if option.rivals and rivals.setdefault(option.rivals, option) is not option:
                 return None
-            values.take(option, value)
-    return values, words[at:]
+            values.take(option, word)
+    return values, words[at + 1 :] if words[at : at + 1] == ["--"] else words[at:]
 
 
 def split(word: str, by_flag: dict[str, Option]) -> list[tuple[str, str | None]]:
@@ -202,10 +191,10 @@ def permuted(options: list[Option], words: list[str]) -> list[str]:
     front: list[str] = []
     rest: list[str] = []
     by_flag = {flag: option for option in options for flag in option.spellings}
-    for flags, piece in _pieces(options, words):
+    for flags, piece in pieces(by_flag, words):
         (front if flags else rest).extend(piece[1:] if piece[0] == "--" else piece)
-        if flags and len(piece) == 1:
-            flag, value = split(piece[0], by_flag)[-1]
+        if flags:
+            flag, value = flags[-1]
             if value is None and flag in by_flag and by_flag[flag].takes_word:
                 return front
     return [*front, "--", *rest]
@@ -213,41 +202,35 @@ def permuted(options: list[Option], words: list[str]) -> list[str]:
 
 def command_at(options: list[Option], words: list[str]) -> int:
     """Return the index of the first word that is no option, or that is `--`."""
+    by_flag = {flag: option for option in options for flag in option.spellings}
     at = 0
-    for flags, piece in _pieces(options, words):
+    for flags, piece in pieces(by_flag, words):
         if not flags:
             break
         at += len(piece)
     return at
 
 
+def flags_in(options: list[Option], words: list[str]) -> list[str]:
+    """Return the flags before the first word that is no option, also unknown ones."""
+    by_flag = {flag: option for option in options for flag in option.spellings}
+    ahead = pieces(by_flag, words[: command_at(options, words)])
+    return [flag for flags, _ in ahead for flag, _ in flags]
+
+
 def names(options: list[Option], words: list[str], wanted: Option) -> bool:
     """Return whether an option is given before the first word that is no option."""
-    for flags, _ in _pieces(options, words):
-        if not flags:
-            break
-        if any(flag in wanted.spellings for flag in flags):
-            return True
-    return False
+    return any(flag in wanted.spellings for flag in flags_in(options, words))
 
 
-def unknown(options: list[Option], words: list[str]) -> list[str]:
-    """Return the unknown flags before the first word that is no option."""
-    known = {flag for option in options for flag in option.spellings}
-    flags: list[str] = []
-    for some, _ in _pieces(options, words):
-        if not some:
-            break
-        flags += [flag for flag in some if flag not in known and flag not in ("-h", "--help")]
-    return flags
+def pieces(
+    by_flag: dict[str, Option], words: list[str]
+) -> Iterator[tuple[list[tuple[str, str | None]], list[str]]]:
+    """Yield each option as its flags with their values, and its words.
 
-
-def _pieces(options: list[Option], words: list[str]) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield each option as its flags and its words: itself, and its value if that is separate.
-
-    A word that is no option has no flags. `--` comes last, with everything that follows.
+    A value of its own word is the value of the last flag. A word that is no option has no flags.
+    `--` comes last, with everything that follows.
     """
-    by_flag = {flag: option for option in options for flag in option.spellings}
     at = 0
     while at < len(words):
         word = words[at]
@@ -259,12 +242,14 @@ def _pieces(options: list[Option], words: list[str]) -> Iterator[tuple[list[str]
             yield [], [word]
             continue
         flags = split(word, by_flag)
-        option = by_flag.get(flags[-1][0])
+        flag, value = flags[-1]
+        option = by_flag.get(flag)
         piece = [word]
-        if option is not None and option.takes_word and flags[-1][1] is None:
-            piece += words[at : at + 1]
+        if option is not None and option.takes_word and value is None and at < len(words):
+            piece.append(words[at])
+            flags[-1] = (flag, words[at])
             at += 1
-        yield [flag for flag, _ in flags], piece
+        yield flags, piece
 
 
 # `--format`, of all verbs that report something, and its short form `--json`.
@@ -669,10 +654,12 @@ class Verb:
         if self.habits:
             from soscope.verbs.habits import explained
 
-            for flag in unknown(self.options, words):
-                error = explained(flag, self.name)
-                if error is not None:
-                    raise error
+            known = {flag for option in self.options for flag in option.spellings}
+            for flag in flags_in(self.options, words):
+                if flag not in known and flag not in ("-h", "--help"):
+                    error = explained(flag, self.name)
+                    if error is not None:
+                        raise error
         from soscope.verbs.help import refuse  # not needed for words that are right
 
         refuse(self, words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.errors import AgentError, UsageError
 from soscope.instruments.patch.spec import parse_callers, parse_replacement
-from soscope.verbs.main import Invocation, note
+from soscope.verbs.main import Invocation, leave, note, show
 from soscope.verbs.options import (
     FORM,
     JSON,
@@ -185,11 +185,10 @@ def run(invocation: Invocation) -> int:
 
 
 def _patch_process(values: Values, callers: list[Caller], symbols: list[str]) -> int:
-    # Imported late, as --help and usage errors do not need it.
+
     from soscope.control.patch import patch, undo
     from soscope.instruments.patch.spec import check_replacements
     from soscope.report.patch import document, text
-    from soscope.verbs.main import show
 
     if values.undo:
         patched = undo(values.pid, symbols)
@@ -206,7 +205,6 @@ def _run_command(values: Values, callers: list[Caller], command: list[str]) -> i
     from soscope.instruments.patch.instrument import run as run_patched
     from soscope.instruments.patch.spec import check_replacements
     from soscope.proc.status import in_full
-    from soscope.verbs.main import leave
 
     check_replacements(values.replace, command=command[0], is_asked=values.check)
     outcome, instrument = run_patched(command, values.replace, callers, follow=values.follow)

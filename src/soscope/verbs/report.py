@@ -24,7 +24,7 @@ from soscope.verbs.display import (
     table_from,
     top_option,
 )
-from soscope.verbs.main import Invocation, note
+from soscope.verbs.main import Invocation, note, show
 from soscope.verbs.options import (
     LIST,
     Option,
@@ -191,7 +191,6 @@ def run(invocation: Invocation) -> int:
     if is_foreign(options.path):
         return _foreign(options)
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.trace.instrument import file_at
     from soscope.instruments.trace.outcome import STOPPED_CUT
     from soscope.instruments.trace.replay import Replay
@@ -286,7 +285,6 @@ def run(invocation: Invocation) -> int:
 def _foreign(options: ReportOptions) -> int:
     """Show a profile of gprof or LD_PROFILE. Return 0, or 1 if it was not written."""
     from soscope.report.prof import document, text
-    from soscope.verbs.main import show
     from soscope.verbs.prof.reading import read_foreign
 
     values = options.asked

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 
 from soscope.errors import UsageError
-from soscope.verbs.main import Invocation, say
+from soscope.verbs.main import Invocation, finish, say
 from soscope.verbs.options import (
     FORM,
     Option,
@@ -109,10 +109,8 @@ def run(invocation: Invocation) -> int:
     if not queries:
         raise VERB.wrong("no query: a NAME or a 0xADDR")
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.live.lookup.answer import NO_PERMISSION, OK
     from soscope.report.output import STDOUT, Output
-    from soscope.verbs.main import finish
 
     layout = None
     if values.read is not None:

@@ -34,7 +34,7 @@ from soscope.verbs.display import (
     stacks_from,
     table_from,
 )
-from soscope.verbs.main import Early, Invocation, note
+from soscope.verbs.main import Early, Invocation, leave, note
 from soscope.verbs.options import (
     COUNT,
     LIST,
@@ -556,7 +556,6 @@ def run(invocation: Invocation) -> int:
         invocation.wraps = False
         return explain(values.explain, options.settings, json=values.json)
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.trace.instrument import run_trace
     from soscope.instruments.trace.listener import Listener
     from soscope.report.output import Output
@@ -662,8 +661,6 @@ def _run_alone(
 
 def end(outcome: Outcome) -> int:
     """Return the exit status of an observation, or die as its command did."""
-    from soscope.verbs.main import leave
-
     if outcome.attached:
         return (
             1

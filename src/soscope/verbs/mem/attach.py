@@ -7,7 +7,7 @@ import os
 
 from soscope.errors import UsageError
 from soscope.report.output import Form
-from soscope.verbs.main import Invocation, note
+from soscope.verbs.main import Early, Invocation, note, show
 from soscope.verbs.mem.run import AGGREGATE, BLOCKS, EXACT, FOLLOW, MODE, Mode
 from soscope.verbs.options import (
     FORM,
@@ -85,13 +85,11 @@ def run(invocation: Invocation) -> int:
     if values.blocks:
         return _record(values, values.mode or Mode(EXACT))
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.mem.live import attach
 
     did_before, notes = attach(values.pid)
     if values.json and not values.quiet:
         from soscope.report.mem import attached
-        from soscope.verbs.main import show
 
         said = attached(values.pid, notes, did_before=did_before)
         return 0 if show(values.json.shaped(said)) else 1
@@ -107,7 +105,6 @@ def _record(values: Values, mode: Mode) -> int:
     """Record blocks until the user ends it. Return the exit status."""
     from soscope.inspect.memory import divide
     from soscope.instruments.mem.run import MemSettings, run_mem
-    from soscope.verbs.main import Early
     from soscope.verbs.mem.run import COUNT
     from soscope.verbs.trace import end
 
@@ -128,7 +125,6 @@ def _record(values: Values, mode: Mode) -> int:
     early.finish()
     if values.json and not values.quiet:
         from soscope.report.mem import recorded
-        from soscope.verbs.main import show
 
         is_told = show(values.json.shaped(recorded(values.pid, values.output, outcome)))
         return end(outcome) if is_told else 1
@@ -155,7 +151,6 @@ def show_blocks(pid: int, *, duration_ns: int, older_ns: int, json: Form, limit:
     from soscope.recording.reader import RecordingFile
     from soscope.report.mem import document, text
     from soscope.verbs.files import nameless
-    from soscope.verbs.main import show
     from soscope.verbs.trace import end
 
     descriptor = nameless()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.verbs.main import Invocation, note
+from soscope.verbs.main import Invocation, note, show
 from soscope.verbs.options import (
     FORM,
     ROWS_LIMIT,
@@ -46,10 +46,8 @@ def run(invocation: Invocation) -> int:
     """Run the verb. Return 0, or 1 if a file ends too early or printing failed."""
     values, (path_a, path_b) = invocation.read(VERB)
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.mem.diff import compare
     from soscope.report.mem import diff_document, diff_text
-    from soscope.verbs.main import show
 
     diff = compare(path_a, path_b, blocks=values.blocks)
     make = diff_document if values.json else diff_text

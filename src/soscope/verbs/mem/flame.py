@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.verbs.main import Invocation
+from soscope.verbs.main import Invocation, show
 from soscope.verbs.options import PICTURE_OUTPUT, Verb, flame_file, is_page
 
 VERB = Verb(
@@ -36,12 +36,10 @@ def run(invocation: Invocation) -> int:
     values, (path,) = invocation.read(VERB)
     output = flame_file(values.output, VERB)
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.mem.model import COMPLETE
     from soscope.instruments.mem.report import report_of
     from soscope.recording.reader import RecordingFile
     from soscope.report.memflame import flame_document, page
-    from soscope.verbs.main import show
 
     with RecordingFile.open(path) as recording:
         report = report_of(recording)

@@ -90,7 +90,6 @@ def run(invocation: Invocation) -> int:
             limit=values.rows,
         )
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.mem.model import ALIVE
     from soscope.verbs.mem.show import show
 

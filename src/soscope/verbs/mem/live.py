@@ -10,7 +10,7 @@ import sys
 from contextlib import contextmanager
 
 from soscope.errors import NoSuchProcess, SoscopeError, UsageError
-from soscope.verbs.main import Invocation, complain, note
+from soscope.verbs.main import Invocation, complain, note, show
 from soscope.verbs.options import (
     FORM,
     ONCE,
@@ -103,7 +103,6 @@ def run(invocation: Invocation) -> int:
     if values.blocks and is_about_objects:
         raise UsageError("--gc and --qualname are about objects, and --blocks is not")
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.mem.live import LiveObjects, counting, has_interpreter, unhurried
 
     if values.blocks or not (is_about_objects or has_interpreter(values.pid)):
@@ -119,7 +118,6 @@ def run(invocation: Invocation) -> int:
 def _show(watch: LiveObjects, values: Values) -> int:
     from soscope.instruments.mem.live import waited
     from soscope.report.mem import live_document, live_text
-    from soscope.verbs.main import show
 
     make = live_document if values.json else live_text
     if values.duration is not None:
@@ -187,7 +185,6 @@ def _record(values: Values, path: str) -> Outcome:
 
 def _show_once(watch: LiveBlocks, values: Values) -> bool:
     from soscope.report.mem import live_document, live_text
-    from soscope.verbs.main import show
 
     growth = watch.look()
     if growth is None:
@@ -241,7 +238,6 @@ def _status_of(child: int) -> int:
 def _view(watch: LiveBlocks, values: Values, reading: int, parent: int) -> int:
     """Show one table after the other until `reading` is closed, by the parent or its end."""
     from soscope.report.mem import live_text
-    from soscope.verbs.main import show
 
     for number in _ENDING:  # only the parent reacts to signals
         signal.signal(number, signal.SIG_IGN)

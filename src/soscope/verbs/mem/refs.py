@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from soscope.errors import UsageError
-from soscope.verbs.main import Invocation
+from soscope.verbs.main import Invocation, show
 from soscope.verbs.options import (
     FORM,
     ONCE,
@@ -75,11 +75,9 @@ def run(invocation: Invocation) -> int:
     if not samples:
         raise UsageError("--sample-size 0: at least one object has to be looked at")
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.mem.refs.model import Where
     from soscope.instruments.mem.refs.refs import refs
     from soscope.report.memrefs import refs_document, refs_text
-    from soscope.verbs.main import show
 
     where = Where(match["file"], int(match["line"]), match["type"])
     report = refs(values.pid, where, samples=samples)

@@ -75,7 +75,6 @@ def run(invocation: Invocation) -> int:
                 raise UsageError(f"--{flag} cannot be combined with --format stats")
     native = PEAK if values.peak else TEMPORARY if values.temporary else ALIVE
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.verbs.mem.show import show
 
     return show(path, native, values.json, values.rows, by=values.by, stats=values.form == STATS)

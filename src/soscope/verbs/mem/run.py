@@ -9,7 +9,7 @@ from soscope.errors import UsageError
 from soscope.model.record import Record
 from soscope.proc.status import in_full
 from soscope.report.output import Form
-from soscope.verbs.main import Invocation, note
+from soscope.verbs.main import Early, Invocation, leave, note
 from soscope.verbs.options import (
     FORM,
     RECORDING_OUTPUT,
@@ -26,7 +26,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.control.outcome import Outcome
     from soscope.live.heap.memory import BlockPages
-    from soscope.verbs.main import Early
 
 
 EXACT, SAMPLE, COUNT = "exact", "sample", "count"
@@ -124,9 +123,7 @@ def run(invocation: Invocation) -> int:
     VERB.check_target(command)
     check_form(values.json, values.output, "mem")
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.verbs.files import nameless
-    from soscope.verbs.main import Early, leave
 
     early = Early()
     if values.output is not None:

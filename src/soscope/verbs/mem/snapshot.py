@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.verbs.main import Invocation, note
+from soscope.verbs.main import Invocation, note, show
 from soscope.verbs.mem.leaks import FOR
 from soscope.verbs.options import (
     FORM,
@@ -79,11 +79,9 @@ def run(invocation: Invocation) -> int:
             limit=values.rows,
         )
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.inspect.memory import divide
     from soscope.instruments.mem.live import snapshot
     from soscope.report.mem import document, text
-    from soscope.verbs.main import show
 
     report = snapshot(values.pid, collect=values.gc, qualname=values.qualname, divide=divide)
     make = document if values.json else text

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.verbs.main import Invocation
+from soscope.verbs.main import Invocation, show
 from soscope.verbs.options import FORM, Verb, pid_option
 
 VERB = Verb(
@@ -36,10 +36,8 @@ def run(invocation: Invocation) -> int:
     """Run the verb. Return 0, or 1 if the result could not be written."""
     values, _ = invocation.read(VERB)
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.control.interpreter import trim
     from soscope.report.mem import trim_document, trim_text
-    from soscope.verbs.main import show
 
     make = trim_document if values.json else trim_text
     return 0 if show(values.json.shaped(make(trim(values.pid)))) else 1

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.verbs.main import Invocation
+from soscope.verbs.main import Invocation, show
 from soscope.verbs.options import (
     FORM,
     ONCE,
@@ -52,11 +52,9 @@ def run(invocation: Invocation) -> int:
     """Run the verb. Return 0, or 1 if the result could not be written."""
     values, _ = invocation.read(VERB)
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.inspect.memory import judge, look_at, watch
     from soscope.live.process import Process
     from soscope.report.mem import where_document, where_text
-    from soscope.verbs.main import show
 
     with Process(values.pid, is_gentle=True) as process:
         looks = [look_at(process)]

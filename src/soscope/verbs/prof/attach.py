@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.verbs.main import Invocation, note
+from soscope.verbs.main import Invocation, note, show
 from soscope.verbs.options import (
     FORM,
     ONCE,
@@ -65,8 +65,6 @@ def run(invocation: Invocation) -> int:
     check_ring(values)
     check_form(values.json, values.output, "prof")
 
-    # Imported late, as --help and usage errors do not need it.
-    from soscope.verbs.main import show
     from soscope.verbs.prof.run import profiled, say_notes, settings_of
     from soscope.verbs.trace import end
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.verbs.main import Invocation, note
+from soscope.verbs.main import Invocation, note, show
 from soscope.verbs.options import FORM, Verb
 
 VERB = Verb(
@@ -36,11 +36,9 @@ def run(invocation: Invocation) -> int:
     """Run the verb. Return 0, or 1 if a part of the file cannot be read or printing failed."""
     values, (file,) = invocation.read(VERB)
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.prof.check import look_at
     from soscope.linker.collect import in_path
     from soscope.report.profcheck import check_document, check_text
-    from soscope.verbs.main import show
 
     path = in_path(file)
     library = look_at(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.errors import RecordingError
 from soscope.instruments.prof.views import BY_FUNCTION, BY_THREAD
-from soscope.verbs.main import Invocation, note
+from soscope.verbs.main import Invocation, note, show
 from soscope.verbs.options import (
     PICTURE_OUTPUT,
     Option,
@@ -56,10 +56,8 @@ def run(invocation: Invocation) -> int:
     values, (path,) = invocation.read(VERB)
     output = flame_file(values.output, VERB)
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.prof.model import COMPLETE, EMPTY
     from soscope.report.proftree import flame_document, page
-    from soscope.verbs.main import show
     from soscope.verbs.prof.reading import profile_at
 
     profile = profile_at(path, values)

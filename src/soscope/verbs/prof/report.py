@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.instruments.prof.views import BY_FUNCTION, BY_IMAGE, BY_THREAD, GROUPS
-from soscope.verbs.main import Invocation
+from soscope.verbs.main import Invocation, show
 from soscope.verbs.options import (
     FORM,
     HOW,
@@ -117,10 +117,8 @@ def run(invocation: Invocation) -> int:
     if values.percent is not None and not is_tree:
         raise UsageError("--percent-limit is about trees", hint="--limit N shows N rows")
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.instruments.prof.model import COMPLETE
     from soscope.report.prof import document, text
-    from soscope.verbs.main import show
     from soscope.verbs.prof.reading import profile_at
 
     profile = profile_at(path, values, sample_lines=bool(values.json))  # text has no lines

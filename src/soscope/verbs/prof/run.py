@@ -10,7 +10,7 @@ from soscope.errors import UsageError
 from soscope.instruments.prof.model import ProfSettings
 from soscope.model.record import Record
 from soscope.report.output import Form
-from soscope.verbs.main import Invocation, note
+from soscope.verbs.main import Early, Invocation, leave, note
 from soscope.verbs.options import (
     LIST,
     RECORDING_OUTPUT,
@@ -198,7 +198,6 @@ def profiled(
     """
     from soscope.instruments.prof.run import run_prof
     from soscope.verbs.files import nameless
-    from soscope.verbs.main import Early
 
     if settings.mode is None and settings.boundary is None and settings.sample is None:
         from soscope.instruments.prof.choose import choose
@@ -265,9 +264,7 @@ def run(invocation: Invocation) -> int:
     check_ring(values)
     check_form(values.json, values.output, "prof")
 
-    # Imported late, as --help and usage errors do not need it.
     from soscope.report.output import STDERR, Output
-    from soscope.verbs.main import leave
 
     settings = settings_of(values, command)
     outcome, shown = profiled(settings, values.output, values.json, quiet=values.quiet)
