@@ -29,6 +29,8 @@ from soscope.verbs.options import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from soscope.control.flight import FlightSettings
     from soscope.instruments.trace.choice import Choice, Moment
     from soscope.select.filter import Selection
@@ -52,21 +54,16 @@ _SORTED_BY = frozenset(
 )
 
 
-def parse_indent(text: str) -> int:
-    """Return the number of -n. Raises UsageError."""
-    return _count(text, _INDENT)
+def _count_or(hint: str) -> Callable[[str], int]:
+    """Return a function that parses a number, with a hint in its UsageError."""
 
+    def parse(text: str) -> int:
+        try:
+            return parse_count(text)
+        except UsageError as error:
+            raise UsageError(error.message, hint=hint, slug="number") from None
 
-def parse_elements(text: str) -> int:
-    """Return the number of -A. Raises UsageError."""
-    return _count(text, _ELEMENTS)
-
-
-def _count(text: str, hint: str) -> int:
-    try:
-        return parse_count(text)
-    except UsageError as error:
-        raise UsageError(error.message, hint=hint, slug="number") from None
+    return parse
 
 
 def check_command(values: Values, command: list[str]) -> None:
@@ -194,6 +191,19 @@ def _of_image(column: str) -> str:
     return names.CALLEE if column == names.NAME else column
 
 
+def check_both(values: Values, hint: str) -> None:
+    """Raise UsageError if -C asks for calls and a table in one document. `hint` is for --json."""
+    if values.both and values.json.is_markdown:
+        raise UsageError(
+            "-C and --format md: a page of the calls already lists their functions",
+            hint="--format md for the calls, -c --format md for the table",
+        )
+    if values.both and values.json:
+        raise UsageError(
+            "-C and --json: calls are JSON Lines, and a table is one document", hint=hint
+        )
+
+
 def given(values: Values) -> str | None:
     """Return the first option of the table that was given, None if none was."""
     for option in SUMMARY:
@@ -315,7 +325,7 @@ DISPLAY = table(
         "-A",
         "--elements",
         metavar="N",
-        convert=parse_elements,
+        convert=_count_or(_ELEMENTS),
         help="elements of an array to show (all that were kept)",
     ),
     Option(
@@ -323,7 +333,7 @@ DISPLAY = table(
         "--indent",
         metavar="N",
         default=0,
-        convert=parse_indent,
+        convert=_count_or(_INDENT),
         help="indent by N columns for each call that a call is inside of",
     ),
     Option(
@@ -623,24 +633,13 @@ FILTERS = table(
     Option("-b", "--no-signals", help="no signals"),
 )
 
-# Options that need single calls, and so cannot be applied to sums.
-_ONE_BY_ONE = {
-    "slower": "--slower",
-    "successes": "-z",
-    "failures": "-Z",
-    "where": "--where",
-    "paths": "-P",
-    "depth": "--depth",
-    "tids": "--tid",
-    "since": "--since",
-    "until": "--until",
-}
-
 
 def asked_of_calls(values: Values) -> list[str]:
-    """Return the given options that need single calls, as they are spelled."""
+    """Return the given options that need single calls, and so cannot be applied to sums."""
     return [
-        flag for dest, flag in _ONE_BY_ONE.items() if getattr(values, dest) not in (None, False, [])
+        option.flags[0]
+        for option in FILTERS
+        if option.dest != "no_signals" and getattr(values, option.dest) != option.unset
     ]
 
 
@@ -657,8 +656,8 @@ def choice_from(
 
     `selection`, `pids`, `on`, `off` and `last_ns` are further conditions: see `Choice`.
     """
-    others = selection, pids or None, on, off, last_ns
-    if not values.no_signals and not asked_of_calls(values) and not any(map(_is_said, others)):
+    others = [each for each in (selection, pids or None, on, off, last_ns) if each is not None]
+    if not (values.no_signals or asked_of_calls(values) or others):
         return None
     from soscope.instruments.trace import choice
 
@@ -690,10 +689,6 @@ def choice_from(
         off=off,
         last_ns=last_ns,
     )
-
-
-def _is_said(what: object) -> bool:
-    return what is not None
 
 
 def _spelled(path: str) -> list[str]:

@@ -16,6 +16,7 @@ from soscope.verbs.display import (
     PROTOTYPES,
     SUMMARY,
     VIEWS,
+    check_both,
     check_views,
     choice_from,
     display_from,
@@ -143,16 +144,7 @@ def parse(arguments: list[str]) -> ReportOptions:
         if option.dest not in _OF_PROFILES
         and getattr(values, option.dest) not in (option.default, None, [])
     ]
-    if values.both and values.json.is_markdown:
-        raise UsageError(
-            "-C and --format md: a page of the calls already lists their functions",
-            hint="--format md for the calls, -c --format md for the table",
-        )
-    if values.both and values.json:
-        raise UsageError(
-            "-C and --json: calls are JSON Lines, and a table is one document",
-            hint="--json for the calls, -c --json for the table",
-        )
+    check_both(values, "--json for the calls, -c --json for the table")
     if not (values.both or is_graph(values)):
         values.summary |= given(values) is not None
     check_views(values)

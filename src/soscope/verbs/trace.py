@@ -23,6 +23,7 @@ from soscope.verbs.display import (
     TOGGLE,
     VIEWS,
     asked_of_calls,
+    check_both,
     check_command,
     check_views,
     choice_from,
@@ -496,16 +497,7 @@ def check_table(values: Values) -> None:
         )
     if values.count_only and table_from(values).needs_durations:
         raise UsageError(f"{option} is about times, and --count-only takes none", hint="use -c")
-    if values.both and values.json.is_markdown:
-        raise UsageError(
-            "-C and --format md: a page of the calls already lists their functions",
-            hint="--format md for the calls, -c --format md for the table",
-        )
-    if values.both and values.json:
-        raise UsageError(
-            "-C and --json: calls are JSON Lines, and a table is one document",
-            hint="--json --record FILE, then soscope report -c --json FILE",
-        )
+    check_both(values, "--json --record FILE, then soscope report -c --json FILE")
 
 
 def _check_separate(output: str | None, *, tables: bool) -> None:
