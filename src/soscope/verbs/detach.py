@@ -31,12 +31,12 @@ and has shown or written what it has recorded when detach returns. An interprete
 objects (mem attach) stops that. Every word that a killed soscope or a patch has changed gets its
 old value again. The process's threads stand still for some milliseconds, and the process goes on.
 """,
-    needs_pid=True,
     epilog="""\
 exit status: 0 fine, or a message that there was nothing to undo, 1 not everything could be undone,
 or soscope has started the process and observes it to its end, 2 wrong usage, 3 not permitted, 4 no
 such process.
 """,
+    needs_pid=True,
 )
 
 

@@ -84,6 +84,7 @@ def check_command(values: Values, command: list[str]) -> None:
 # The options of the table of `-c`, which `soscope trace` and `soscope report` share.
 
 _GROUP = "the table of -c"
+_GROUP_DISPLAY = "how to show them"
 
 
 def parse_column(word: str) -> str:
@@ -216,11 +217,10 @@ def given(values: Values) -> str | None:
 
 # The options for other forms of a trace than lines, for `soscope trace` and `report`.
 
-_GROUP_VIEWS = "how to show them"
 _FOR_ALL = {"top"}  # options of the table that also apply to call paths and images
 
 VIEWS = table(
-    _GROUP_VIEWS,
+    _GROUP_DISPLAY,
     Option(
         "--tree",
         help="calls inside of calls, each with its time; with -c: sums for each way to a call",
@@ -298,7 +298,6 @@ def _check_table(values: Values, why: str) -> None:
 
 # The display options, which `soscope trace` and `soscope report` share.
 
-_GROUP_DISPLAY = "how to show them"
 _MOST_COLUMNS = 10_000
 MOST_FRAMES = 64  # native frames, and as many of an interpreter
 

@@ -362,6 +362,13 @@ def note(text: str, *, prefix: str = "soscope: ") -> None:
         say(text, prefix=prefix)
 
 
+def note_lost(output: Output) -> None:
+    """Print how many lines of an output are missing, if it could not be written."""
+    if output.error is not None:
+        reason = (output.error.strerror or "").lower()
+        note(f"cannot write {output.name}: {reason}; {output.lost:,} lines are missing")
+
+
 def say(text: str, *, prefix: str = "soscope: ") -> None:
     """Print an error in one line on standard error, which may be closed."""
     from soscope.model.call import printable  # not imported if there are no messages

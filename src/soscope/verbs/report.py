@@ -22,10 +22,12 @@ from soscope.verbs.display import (
     display_from,
     given,
     is_graph,
+    make,
     table_from,
     top_option,
+    with_descriptors,
 )
-from soscope.verbs.main import Invocation, note, show
+from soscope.verbs.main import Invocation, note, note_lost, show
 from soscope.verbs.options import (
     LIST,
     Option,
@@ -141,8 +143,7 @@ def parse(arguments: list[str]) -> ReportOptions:
     of_calls = [
         option.flags[-1]
         for option in VERB.options
-        if option.dest not in _OF_PROFILES
-        and getattr(values, option.dest) not in (option.default, None, [])
+        if option.dest not in _OF_PROFILES and getattr(values, option.dest) != option.unset
     ]
     check_both(values, "--json for the calls, -c --json for the table")
     if not (values.both or is_graph(values)):
@@ -189,7 +190,6 @@ def run(invocation: Invocation) -> int:
     from soscope.instruments.trace.settings import MODE_SUMMARY, MODE_TRACE
     from soscope.report.output import STDOUT, Output
     from soscope.report.trace.text import notes
-    from soscope.verbs import display as listeners
     from soscope.verbs.scratch import summarize
 
     replay = Replay(options.path, values.prototypes)
@@ -214,9 +214,9 @@ def run(invocation: Invocation) -> int:
                     "--tree: the recording holds sums and no calls",
                     hint="record calls: soscope trace --record FILE without -c and --count-only",
                 )
-            choice = listeners.with_descriptors(options.choice, display, live=False)
+            choice = with_descriptors(options.choice, display, live=False)
             both = values.both and mode == MODE_TRACE
-            listener = listeners.make(
+            listener = make(
                 mode,
                 output,
                 display,
@@ -225,16 +225,15 @@ def run(invocation: Invocation) -> int:
                 table=options.table,
                 picture=picture,
             )
-
-            def is_heard() -> bool:
-                return output.is_read
-
             if is_summary:
                 outcome = replay.summarize(
-                    listener, is_heard, choice, durations=options.table.needs_durations
+                    listener,
+                    lambda: output.is_read,
+                    choice,
+                    durations=options.table.needs_durations,
                 )
             else:
-                outcome = replay.run(listener, is_heard, choice)
+                outcome = replay.run(listener, lambda: output.is_read, choice)
             if both and output.is_open:
                 summarize(
                     options.path,
@@ -254,8 +253,7 @@ def run(invocation: Invocation) -> int:
         if written is not None and written.error is not None:
             if isinstance(written.error, BrokenPipeError):
                 raise written.error
-            reason = (written.error.strerror or "").lower()
-            note(f"cannot write {written.name}: {reason}; {written.lost:,} lines are missing")
+            note_lost(written)
             return 1
     if not display.quiet and options.table.needs_durations and not replay.has_calls:
         note("no durations of single calls: they were counted (-c), and not recorded")
@@ -280,7 +278,6 @@ def _foreign(options: ReportOptions) -> int:
     from soscope.verbs.prof.reading import read_foreign
 
     values = options.asked
-
     if options.of_calls:
         raise UsageError(f"{options.of_calls[0]}: {options.path} is a profile, without calls")
     profile = read_foreign(options.path, values)

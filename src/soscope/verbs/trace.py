@@ -34,8 +34,10 @@ from soscope.verbs.display import (
     is_graph,
     stacks_from,
     table_from,
+    with_descriptors,
 )
-from soscope.verbs.main import Early, Invocation, leave, note
+from soscope.verbs.display import make as listener_for
+from soscope.verbs.main import Early, Invocation, leave, note, note_lost
 from soscope.verbs.options import (
     COUNT,
     LIST,
@@ -362,7 +364,8 @@ def parse(arguments: list[str]) -> TraceOptions:
             duration_ns=values.duration,
             buffer=values.buffer,
             limit=values.max_size,
-            when_full=values.when_full or _when_full(pids, flight),
+            when_full=values.when_full
+            or ("overwrite" if flight is not None else "drop" if pids else "block"),
             record=values.record,
             pids=pids,
             environ=_environment(values.environ) if values.environ else None,
@@ -397,13 +400,6 @@ def _callers(values: Values) -> list[str]:
     if is_graph(values) and not (wanted or values.select or values.to):
         return ["all"]
     return wanted
-
-
-def _when_full(pids: list[int], flight: object) -> str:
-    """Return the default policy for a full buffer."""
-    if flight is not None:
-        return "overwrite"
-    return "drop" if pids else "block"
 
 
 def _selected(values: Values) -> list[str]:
@@ -551,12 +547,11 @@ def run(invocation: Invocation) -> int:
     from soscope.instruments.trace.instrument import run_trace
     from soscope.instruments.trace.listener import Listener
     from soscope.report.output import Output
-    from soscope.verbs import display
 
     picture = None if values.svg is None else Output.open(values.svg)
 
     def make(output: Output) -> Listener:
-        return display.make(
+        return listener_for(
             options.settings.mode,
             output,
             options.display,
@@ -565,7 +560,7 @@ def run(invocation: Invocation) -> int:
             picture=picture,
         )
 
-    choice = display.with_descriptors(
+    choice = with_descriptors(
         options.choice, options.display, live=True, starts=not options.settings.pids
     )
 
@@ -654,11 +649,8 @@ def _run_alone(
 def end(outcome: Outcome) -> int:
     """Return the exit status of an observation, or die as its command did."""
     if outcome.attached:
-        return (
-            1
-            if outcome.not_attached or any(attachment.failure for attachment in outcome.attached)
-            else 0
-        )
+        failed = any(attachment.failure for attachment in outcome.attached)
+        return 1 if outcome.not_attached or failed else 0
     if outcome.verdict is not None and not outcome.verdict.is_same:
         return 1
     return leave(outcome.status, outcome.signal)
@@ -667,9 +659,7 @@ def end(outcome: Outcome) -> int:
 def say_notes(outcome: TraceOutcome, outputs: list[Output], display: Display) -> None:
     """Print which lines of outputs are missing, and the notes."""
     for output in outputs:
-        if output.error is not None:
-            reason = (output.error.strerror or "").lower()
-            note(f"cannot write {output.name}: {reason}; {output.lost:,} lines are missing")
+        note_lost(output)
     if not display.quiet:
         from soscope.report.trace.text import notes
 

@@ -63,11 +63,11 @@ With --blocks, soscope stays, and records in REC each native block and mapping t
 makes from now on: until Ctrl-C, for --duration, or to the end of the process. Then it takes
 everything out of the process again.
 """,
-    needs_pid=True,
     epilog="""\
 exit status: 0 fine, 1 the process cannot be visited, 2 wrong usage, 3 not permitted, 4 no such
 process.
 """,
+    needs_pid=True,
 )
 
 

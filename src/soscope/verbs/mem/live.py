@@ -76,13 +76,13 @@ the other. At the end the process stops counting, unless it did so before.
 If there is no interpreter, or with --blocks, soscope records the native blocks and mappings that
 the process makes meanwhile, and shows the ones that stay. Then it takes everything out again.
 """,
-    needs_pid=True,
     epilog="""\
 The process stands still for each look at objects, for the time that it takes to read them. Blocks
 that it had before are not known.
 exit status: 0 fine, 1 the process cannot be visited, 2 wrong usage, 3 not permitted, 4 no such
 process, or it has ended meanwhile.
 """,
+    needs_pid=True,
 )
 
 

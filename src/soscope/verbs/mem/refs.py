@@ -52,7 +52,6 @@ from a root that keeps it alive: a global variable of a module, an attribute of 
 variable of a function that runs. Paths of the same form are counted together. Objects that are
 older than soscope mem attach have no line.
 """,
-    needs_pid=True,
     epilog="""\
 The interpreter waits while soscope finds out which objects refer to which: about a second for a
 million objects.
@@ -62,6 +61,7 @@ that line is alive, 2 wrong usage, 3 not permitted, 4 no such process.
     argument=("FILE:LINE[:TYPE]", "where the objects were made: FILE is a path or its end"),
     least=1,
     most=1,
+    needs_pid=True,
 )
 
 

@@ -46,13 +46,13 @@ With --blocks, record the native blocks and mappings that the process makes for 
 --duration. At the end, show the ones that still exist, by stack. Blocks from before are not known.
 If a process has neither Python nor Ruby, its blocks are shown without --blocks, too.
 """,
-    needs_pid=True,
     epilog="""\
 The process stands still for the time that it takes to read its objects. soscope cannot read an
 interpreter that neither runs code nor waits for something.
 exit status: 0 fine, 1 the process cannot be visited, 2 wrong usage, 3 not permitted, 4 no such
 process.
 """,
+    needs_pid=True,
 )
 
 

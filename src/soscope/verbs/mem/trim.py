@@ -24,11 +24,11 @@ Let one thread of the process call glibc's malloc_trim(0) while the others run. 
 on with what it did. soscope never takes a thread that is in malloc or in the loader. Print the
 resident memory (RSS) before and after. malloc locks one arena after the other meanwhile.
 """,
-    needs_pid=True,
     epilog="""\
 exit status: 0 fine, 1 no call can be made in the process, or its allocator is not glibc's, 2 wrong
 usage, 3 not permitted, 4 no such process.
 """,
+    needs_pid=True,
 )
 
 

@@ -38,10 +38,10 @@ arena, files by library, stacks, shared memory, huge pages, and the rest. Below 
 that malloc_trim(0) would give back, the block that pins the top of the heap, and a verdict: leak,
 retention or unknown, with the setting that would help. After one look the verdict is never leak.
 """,
-    needs_pid=True,
     epilog="""\
 exit status: 0 fine, 2 wrong usage, 3 not permitted, 4 no such process.
 """,
+    needs_pid=True,
 )
 
 

@@ -48,11 +48,11 @@ and how often and for how long functions of shared libraries were called. Withou
 and --sample, one table has its own functions, by samples, and its calls. With -o, nothing is
 printed, and a recording is kept.
 """,
-    needs_pid=True,
     epilog="""\
 exit status: 0 fine, 1 the process cannot be visited, or not all could be taken out of it again,
 2 wrong usage, 3 not permitted, 4 no such process.
 """,
+    needs_pid=True,
 )
 
 

@@ -96,7 +96,7 @@ def read_foreign(path: str, values: Values) -> Profile:
                 raise SoscopeError(f"{path}: not a file of gprof's or LD_PROFILE's")
             raise UsageError(f"{path} does not name its program", hint="name it: --image PROGRAM")
         functions = _functions(image)
-        gmon = read_gmon(source, _bits(functions))
+        gmon = read_gmon(source, None if functions.elf is None else functions.elf.encoding.bits)
     except OSError as error:
         reason = (error.strerror or "").lower()
         raise SoscopeError(f"{path}: {reason}", errno=error.errno) from error
@@ -123,10 +123,6 @@ def _functions(image: str) -> ImageFunctions:
     if functions.elf is None:
         raise SoscopeError(functions.notes[0].partition(": its functions")[0])
     return functions
-
-
-def _bits(functions: ImageFunctions) -> int | None:
-    return None if functions.elf is None else functions.elf.encoding.bits
 
 
 def profile_at(path: str, values: Values, *, sample_lines: bool = True) -> Profile:
