@@ -135,8 +135,7 @@ def run(invocation: Invocation) -> int:
     notes += display.remarks
     was_shown = show(shown)
     if not values.quiet:
-        for line in notes:
-            note(line)
+        note(*notes)
     if not outcome.programs:  # "not called" would be no answer
         return 1 if values.pids else 2
     failed = outcome.not_attached or any(process.failure for process in outcome.attached)

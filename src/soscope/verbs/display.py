@@ -356,10 +356,7 @@ DISPLAY = table(
         help="below each line, the stack of the call: native, Python's and Ruby's frames",
     ),
     Option(
-        "--stack-depth",
-        metavar="N",
-        convert=parse_count,
-        help=f"frames of a stack at most, with -k ({MOST_FRAMES})",
+        "--stack-depth", metavar="N", help=f"frames of a stack at most, with -k ({MOST_FRAMES})"
     ),
     Option(
         "--color",
@@ -580,12 +577,7 @@ def _of_day(text: str) -> int:
 
 FILTERS = table(
     _GROUP_FILTERS,
-    Option(
-        "--slower",
-        metavar="TIME",
-        convert=parse_duration,
-        help="calls that take TIME or more: 5ms, 1s",
-    ),
+    Option("--slower", metavar="TIME", help="calls that take TIME or more: 5ms, 1s"),
     Option(
         "-z",
         "--successful-only",
@@ -743,7 +735,6 @@ TOGGLE = Option(
 LAST = Option(
     "--last",
     metavar="TIME",
-    convert=parse_duration,
     group=_GROUP_TRIGGERS,
     help="calls of the last TIME before the end: 10s",
 )
@@ -753,7 +744,6 @@ FLIGHT = table(
     Option(
         "--last",
         metavar="TIME",
-        convert=parse_duration,
         help="only the calls of the last TIME before the end, or before a trigger",
     ),
     Option("--on-crash", help="with --last: when a signal has killed a process"),

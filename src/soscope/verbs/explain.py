@@ -13,7 +13,6 @@ from soscope.verbs.options import (
     Option,
     Values,
     Verb,
-    parse_count,
     pid_option,
 )
 
@@ -45,12 +44,7 @@ VERB = Verb(
     ),
     Option("--svg", metavar="FILE", help="write a picture to FILE"),
     _SHOW,
-    Option(
-        "--width",
-        metavar="N",
-        convert=parse_count,
-        help="write for N columns instead of the terminal's",
-    ),
+    Option("--width", metavar="N", help="write for N columns instead of the terminal's"),
     *FORM,
     usage="soscope explain [options] FILE SYMBOL [OTHER-FILE]"
     "  or  soscope explain [options] -p PID SYMBOL",

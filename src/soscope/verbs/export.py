@@ -151,8 +151,7 @@ def _calls(recording: RecordingFile, options: _Options) -> int:
             notes.append(f"{recording.path}: {recording.damage}")
         elif not recording.complete:
             notes.append(f"the recording ends early: {recording.why}")
-        for line in notes:
-            note(line)
+        note(*notes)
         return 0 if recording.complete else 1
     finally:
         replay.close()
@@ -206,8 +205,7 @@ def export_profile(recording: RecordingFile, options: _Options) -> int:
         raise RecordingError(f"'{options.path}' {EMPTY}")
     notes = _gmon(profile, options) if name == "gmon" else _file(profile, options)
     said = [] if name == "json" else untold_functions(profile)  # JSON has the error of each time
-    for line in [*profile.notes, *said, *notes]:
-        note(line)
+    note(*profile.notes, *said, *notes)
     if profile.state != COMPLETE and recording.damage is None:
         note(f"the recording ends early: {recording.why or profile.state}")
     return 0 if profile.state == COMPLETE else 1

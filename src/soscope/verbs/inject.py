@@ -24,7 +24,6 @@ from soscope.verbs.options import (
     format_option,
     names,
     parse_count,
-    parse_duration,
     pids_option,
     table,
 )
@@ -91,7 +90,6 @@ SWEEP_OPTIONS = table(
     Option(
         "--timeout",
         metavar="TIME",
-        convert=parse_duration,
         help="what takes longer hangs (ten times the first run, at least 5s)",
     ),
 )
@@ -135,10 +133,7 @@ VERB = Verb(
         help="calls that fail, return something else, or wait (repeatable)",
     ),
     Option(
-        "--seed",
-        metavar="N",
-        convert=parse_count,
-        help="what probability= chooses by: the same again for the same N",
+        "--seed", metavar="N", help="what probability= chooses by: the same again for the same N"
     ),
     follow_option(_GROUP, "in children, too", kind=COUNT),
     duration_option(_GROUP, "let all calls through after TIME; the command goes on"),
@@ -276,8 +271,7 @@ def run(invocation: Invocation) -> int:
         early.finish()
         say_notes(outcome, [output], display)
         if not display.quiet:
-            for line in (*json.rule_notes(inject.summary()), *inject.notes()):
-                note(line)
+            note(*json.rule_notes(inject.summary()), *inject.notes())
     return end(outcome)
 
 
@@ -332,8 +326,7 @@ def sweep(values: Values, command: list[str]) -> int:
         )
     is_told = finish(output)
     if not values.quiet:
-        for line in inject.notes(result):
-            note(line)
+        note(*inject.notes(result))
     if result.is_cut:
         return die(ends.number or signal.SIGINT)
     if result.failed:

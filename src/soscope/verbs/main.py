@@ -356,10 +356,11 @@ def hush() -> None:
     _Notes.are_hushed = True
 
 
-def note(text: str, *, prefix: str = "soscope: ") -> None:
-    """Print a message of soscope's own in one line on standard error, unless notes are hushed."""
+def note(*texts: str, prefix: str = "soscope: ") -> None:
+    """Print messages of soscope's own, a line each, on standard error, unless notes are hushed."""
     if not _Notes.are_hushed:
-        say(text, prefix=prefix)
+        for text in texts:
+            say(text, prefix=prefix)
 
 
 def note_lost(output: Output) -> None:
@@ -425,8 +426,7 @@ class Early:
 
     def finish(self) -> None:
         """Print the messages that were kept."""
-        for text in self._kept:
-            note(text)
+        note(*self._kept)
 
 
 def _takes_more(fd: int) -> bool:

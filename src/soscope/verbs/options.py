@@ -33,9 +33,10 @@ class Option:
     `flags` are its spellings, `aliases` are former ones, of which no help tells, and `dest` is the
     attribute that it sets, which has the name of the last flag unless another one is given.
     `convert` makes a value from a word, and `choices` are the words that are allowed. An option
-    with a `metavar` or choices takes a word, unless `kind` says how many. Only one of the options
-    with the same `rivals` may be given. `group` is its heading in the help, None if `table` sets
-    it.
+    with a `metavar` or choices takes a word, unless `kind` says how many. A word that the metavar
+    calls TIME, SIZE or N becomes ns, bytes or a number, unless `convert` makes something else. Only
+    one of the options with the same `rivals` may be given. `group` is its heading in the help, None
+    if `table` sets it.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Option:
         self.metavar = metavar or "|".join(choices)
         self.kind = kind or (VALUE if self.metavar else FLAG)
         self.default = {FLAG: False, COUNT: 0}.get(self.kind, default)
-        self.convert = convert
+        self.convert = convert or _READERS.get(self.metavar)
         self.choices = choices
         self.rivals = rivals
 
@@ -284,18 +285,9 @@ def settle(values: Values) -> None:
     values.json = form
 
 
-# The option for the line of progress of a trace.
+# When the line of progress of a trace is shown.
 
-AUTO, ALWAYS, NEVER = "auto", "always", "never"
-
-LIVE = Option(
-    "--live",
-    metavar="WHEN",
-    default=AUTO,
-    choices=(AUTO, ALWAYS, NEVER),
-    group="how to show them",
-    help="a line on the terminal while nothing else is printed: auto, always, never",
-)
+WHEN = _, ALWAYS, NEVER = "auto", "always", "never"
 
 
 # The options that choose slots or calls: by symbol, by calling image, by called image.
@@ -355,11 +347,25 @@ def parse_duration(text: str) -> int:
     return _parse(text, _DURATIONS, "time", "250ms, 10s or 2m")
 
 
+def parse_buffer(text: str) -> int:
+    """Return the bytes of a buffer for calls. Raises UsageError."""
+    from soscope.control.settings import LEAST_BUFFER, MOST_BUFFER
+
+    size = parse_size(text)
+    if not LEAST_BUFFER <= size <= MOST_BUFFER:
+        least, most = size_text(LEAST_BUFFER), size_text(MOST_BUFFER)
+        raise UsageError(f"{size_text(size)} is not between {least} and {most}")
+    return size
+
+
 def parse_count(text: str) -> int:
     """Return a number of things, 0 or more. Raises UsageError."""
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
         raise UsageError(f"'{text}' is not a number", slug="number")
     return int(text)
+
+
+_READERS = {"TIME": parse_duration, "SIZE": parse_size, "N": parse_count}
 
 
 def _parse(text: str, units: dict[str, int], what: str, examples: str) -> int:
@@ -423,13 +429,7 @@ def pid_option(*, group: str = "what to look at", about: str = "it is not stoppe
 def duration_option(group: str, about: str, *, kind: str = VALUE) -> Option:
     """Return --duration."""
     return Option(
-        "--duration",
-        kind=kind,
-        metavar="TIME",
-        convert=parse_duration,
-        group=group,
-        help=about,
-        aliases=("--for",),
+        "--duration", kind=kind, metavar="TIME", group=group, help=about, aliases=("--for",)
     )
 
 
@@ -714,7 +714,6 @@ ROWS_LIMIT = Option(
     aliases=("--top",),
     dest="rows",
     metavar="N",
-    convert=parse_count,
     group=HOW,
     help="only the N largest rows",
 )

@@ -213,6 +213,5 @@ def _run_command(values: Values, callers: list[Caller], command: list[str]) -> i
     if not values.quiet:
         for path, reason in outcome.untraced:
             note(f"{path}: nothing was replaced: {in_full(reason)}")
-        for line in (*outcome.executed.lines(), *instrument.notes, *outcome.remarks):
-            note(line)
+        note(*outcome.executed.lines(), *instrument.notes, *outcome.remarks)
     return leave(outcome.status, outcome.signal)

@@ -262,13 +262,11 @@ def run(invocation: Invocation) -> int:
         string_limit=display.string_limit,
         has_durations=display.durations and not is_summary,
     )
-    for line in notes(outcome, display):
-        note(line)
+    note(*notes(outcome, display))
     if replay.injected is not None and not display.quiet:
         from soscope.report.trace.json import rule_notes
 
-        for line in rule_notes(replay.injected):
-            note(line)
+        note(*rule_notes(replay.injected))
     return 1 if outcome.stopped == STOPPED_CUT else 0
 
 

@@ -43,12 +43,7 @@ VERB = Verb(
         convert=parse_count,
         help="whose thread-local variables are meant (the first thread's)",
     ),
-    Option(
-        "--namespace",
-        metavar="N",
-        convert=parse_count,
-        help="the namespace, as dlmopen makes them (0)",
-    ),
+    Option("--namespace", metavar="N", help="the namespace, as dlmopen makes them (0)"),
     Option(
         "--seen-from",
         metavar="IMAGE",

@@ -41,7 +41,7 @@ from soscope.verbs.main import Early, Invocation, leave, note, note_lost
 from soscope.verbs.options import (
     COUNT,
     LIST,
-    LIVE,
+    WHEN,
     Option,
     Values,
     Verb,
@@ -49,7 +49,7 @@ from soscope.verbs.options import (
     follow_option,
     names,
     output_option,
-    parse_size,
+    parse_buffer,
     pids_option,
     remote_option,
     selection_options,
@@ -226,7 +226,14 @@ VERB = Verb(
         help="print what is known of a function, and from where; run nothing",
     ),
     *DISPLAY,
-    LIVE,
+    "how to show them",
+    Option(
+        "--live",
+        metavar="WHEN",
+        default=WHEN[0],
+        choices=WHEN,
+        help="a line on the terminal while nothing else is printed: auto, always, never",
+    ),
     PATHS,
     *VIEWS,
     *SUMMARY,
@@ -237,13 +244,12 @@ VERB = Verb(
         "--buffer",
         metavar="SIZE",
         default=session.DEFAULT_BUFFER,
-        convert=parse_size,
+        convert=parse_buffer,
         help=f"memory between command and soscope ({size_text(session.DEFAULT_BUFFER)})",
     ),
     Option(
         "--max-size",
         metavar="SIZE",
-        convert=parse_size,
         help="stop recording after SIZE bytes; the command goes on",
         aliases=("--limit",),
     ),
@@ -511,19 +517,13 @@ def _check_separate(output: str | None, *, tables: bool) -> None:
 
 def check_sizes(values: Values) -> None:
     """Refuse sizes that cannot work."""
-    buffer, string_limit = values.buffer, values.string_limit
     if values.max_size is not None and values.record is None:
         raise UsageError(
             "--max-size is about the size of a recording",
             hint="add --record FILE; --top N limits the rows of a table",
         )
-    least, most = session.LEAST_BUFFER, session.MOST_BUFFER
-    if not least <= buffer <= most:
-        raise UsageError(
-            f"--buffer: {size_text(buffer)} is not between {size_text(least)} and {size_text(most)}"
-        )
-    if string_limit > settings.MOST_STRING_LIMIT:
-        raise UsageError(f"-s: {string_limit} is more than {settings.MOST_STRING_LIMIT}")
+    if values.string_limit > settings.MOST_STRING_LIMIT:
+        raise UsageError(f"-s: {values.string_limit} is more than {settings.MOST_STRING_LIMIT}")
 
 
 _STDERR = 2
@@ -663,5 +663,4 @@ def say_notes(outcome: TraceOutcome, outputs: list[Output], display: Display) ->
     if not display.quiet:
         from soscope.report.trace.text import notes
 
-        for line in notes(outcome, display):
-            note(line)
+        note(*notes(outcome, display))

@@ -96,8 +96,7 @@ def run(invocation: Invocation) -> int:
     if not values.quiet:
         since = "does so already" if did_before else "counts its objects from now on"
         note(f"process {values.pid} {since}: soscope mem snapshot -p {values.pid}")
-        for line in notes:
-            note(line)
+        note(*notes)
     return 0
 
 
@@ -129,8 +128,7 @@ def _record(values: Values, mode: Mode) -> int:
         is_told = show(values.json.shaped(recorded(values.pid, values.output, outcome)))
         return end(outcome) if is_told else 1
     if not values.quiet:
-        for line in outcome.executed.lines():  # else the report has this line
-            note(line)
+        note(*outcome.executed.lines())
         say_notes(outcome)
         if outcome.record is not None:
             note(f"recording: {values.output}; show it: soscope mem report {values.output}")

@@ -12,7 +12,6 @@ from soscope.verbs.options import (
     Option,
     Verb,
     duration_option,
-    parse_duration,
     pid_option,
 )
 
@@ -31,7 +30,6 @@ VERB = Verb(
         "--older",
         kind=ONCE,
         metavar="TIME",
-        convert=parse_duration,
         help="blocks that are older than this at the end (60s, 5m); with -p 60s without it",
     ),
     FOR,
@@ -91,6 +89,6 @@ def run(invocation: Invocation) -> int:
         )
 
     from soscope.instruments.mem.model import ALIVE
-    from soscope.verbs.mem.show import show
+    from soscope.verbs.mem.report import show_report
 
-    return show(paths[0], ALIVE, values.json, values.rows, older_ns=older)
+    return show_report(paths[0], ALIVE, values.json, values.rows, older_ns=older)

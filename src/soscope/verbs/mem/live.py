@@ -19,7 +19,6 @@ from soscope.verbs.options import (
     Values,
     Verb,
     duration_option,
-    parse_duration,
     pid_option,
 )
 
@@ -46,9 +45,7 @@ VERB = Verb(
     duration_option(
         _LOOK, "look twice, with this time between (60s, 5m), and print once", kind=ONCE
     ),
-    Option(
-        "--every", kind=ONCE, metavar="TIME", convert=parse_duration, help="refresh so often (2s)"
-    ),
+    Option("--every", kind=ONCE, metavar="TIME", help="refresh so often (2s)"),
     ROWS_LIMIT,
     ROWS_LIMIT.group,
     Option("--qualname", help="types with module and qualified name"),

@@ -13,7 +13,6 @@ from soscope.verbs.options import (
     ROWS_LIMIT,
     Option,
     Verb,
-    parse_count,
     pid_option,
 )
 
@@ -29,7 +28,6 @@ VERB = Verb(
         "--sample-size",
         kind=ONCE,
         metavar="N",
-        convert=parse_count,
         help=f"how many of the objects ({_SAMPLES}), chosen evenly by address",
         aliases=("--samples",),
     ),

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.instruments.mem.model import ALIVE, PEAK, TEMPORARY
-from soscope.verbs.main import Invocation
-from soscope.verbs.mem.show import STATS, TABLE
+from soscope.report.output import Form
+from soscope.verbs.main import Invocation, show
 from soscope.verbs.options import (
     HOW,
     JSON,
@@ -17,6 +17,7 @@ from soscope.verbs.options import (
 )
 
 _WHAT = "what to show"
+STATS, TABLE = "stats", "table"  # forms of a report that only memory has
 _WAYS = ("line", "type", "image", "thread", "time")
 
 _ANY_FORMAT = format_option(HOW, TABLE, STATS)
@@ -75,6 +76,48 @@ def run(invocation: Invocation) -> int:
                 raise UsageError(f"--{flag} cannot be combined with --format stats")
     native = PEAK if values.peak else TEMPORARY if values.temporary else ALIVE
 
-    from soscope.verbs.mem.show import show
+    return show_report(
+        path, native, values.json, values.rows, by=values.by, stats=values.form == STATS
+    )
 
-    return show(path, native, values.json, values.rows, by=values.by, stats=values.form == STATS)
+
+def show_report(
+    path: str,
+    native: str,
+    form: Form,
+    limit: int | None,
+    *,
+    by: str | None = None,
+    stats: bool = False,
+    older_ns: int = 0,
+) -> int:
+    """Show the rows of a recording that `native` chooses. Return 0, or 1 if it ends too early.
+
+    `limit` is None for all rows. `by` is how to add rows up, None if not at all. `stats` asks for
+    the form STATS.
+
+    If `older_ns` is set, live blocks are only shown if they are older than that. Raises
+    FormatError or RecordingError if it is no recording of soscope mem.
+    """
+    from soscope.instruments.mem.model import COMPLETE
+    from soscope.instruments.mem.report import report_of
+    from soscope.recording.reader import RecordingFile
+    from soscope.report.mem import document, text
+    from soscope.report.mem import stats as stats_text
+
+    with RecordingFile.open(path) as recording:
+        report = report_of(recording, native, older_ns=older_ns)
+    if by is not None:
+        from soscope.instruments.mem.groups import groups_of
+        from soscope.report.mem import text_of
+
+        groups = groups_of(report, by)[:limit]
+        if form:
+            shown = document(report, limit, {"by": by, "rows": groups})
+        else:
+            shown = text_of(report, by, groups)
+    elif form:
+        shown = document(report, limit)
+    else:
+        shown = (stats_text if stats else text)(report, limit)
+    return 0 if show(form.shaped(shown, path)) and report.state == COMPLETE else 1

@@ -210,5 +210,4 @@ def _say_notes(outcome: Outcome, values: Values) -> None:
         note(f"{path}: nothing was recorded: {in_full(reason)}")
     for count, why in outcome.dropped:
         note(f"{count:,} events lost: {why}")
-    for line in (*outcome.executed.lines(), *cost_lines(outcome.cost, "recording")):
-        note(line)
+    note(*outcome.executed.lines(), *cost_lines(outcome.cost, "recording"))

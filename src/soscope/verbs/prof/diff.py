@@ -54,6 +54,5 @@ def run(invocation: Invocation) -> int:
     diff = compare(path_a, path_b, samples=values.samples)
     make = diff_document if values.json else diff_text
     was_shown = show(values.json.shaped(make(diff, values.rows)))
-    for line in diff.notes:
-        note(line)
+    note(*diff.notes)
     return 0 if was_shown and diff.is_complete else 1

@@ -22,8 +22,8 @@ from soscope.verbs.options import (
     check_form,
     follow_option,
     format_option,
+    parse_buffer,
     parse_count,
-    parse_size,
     size_text,
     table,
 )
@@ -34,17 +34,11 @@ if TYPE_CHECKING:
 
 
 def check_ring(values: Values) -> None:
-    """Refuse invalid sizes, and options about single calls if these are not recorded."""
+    """Refuse options about single calls if these are not recorded."""
     logs = values.mode is not None and values.mode.name == LOG
     for name, value in (("--buffer", values.buffer), ("--when-full", values.when_full)):
         if value is not None and not logs:
             raise UsageError(f"{name} is about single calls", hint="add --mode log")
-    least, most = session.LEAST_BUFFER, session.MOST_BUFFER
-    if values.buffer is not None and not least <= values.buffer <= most:
-        raise UsageError(
-            f"--buffer: {size_text(values.buffer)} is not between {size_text(least)} and "
-            f"{size_text(most)}"
-        )
 
 
 # Options that `soscope prof run` and `attach` share: what to profile, and how.
@@ -126,7 +120,7 @@ OPTIONS = table(
     Option(
         "--buffer",
         metavar="SIZE",
-        convert=parse_size,
+        convert=parse_buffer,
         help="with --mode log: memory for calls that soscope has not taken yet "
         f"({size_text(session.DEFAULT_BUFFER)})",
     ),
@@ -252,8 +246,7 @@ def say_notes(outcome: Outcome, settings: ProfSettings) -> None:
         note(f"{count:,} events lost: {why}")
     if outcome.record is not None and not outcome.record.startswith("/proc/self/fd/"):
         # Else the profile has them.
-        for line in (*outcome.executed.lines(), *cost_lines(outcome.cost, "profiling")):
-            note(line)
+        note(*outcome.executed.lines(), *cost_lines(outcome.cost, "profiling"))
         note(f"recording: {outcome.record}; show it: soscope prof report {outcome.record}")
 
 
