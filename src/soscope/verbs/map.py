@@ -25,6 +25,7 @@ from soscope.verbs.options import (
     Verb,
     pid_option,
     remote_option,
+    selection_of,
     selection_options,
     sysroot_option,
     table,
@@ -155,7 +156,6 @@ def _is_filtered(values: Values) -> bool:
 
 
 def _show_process(values: Values, program: str) -> int:
-
     from soscope.inspect.map.processmap import read_map
 
     if values.remote is not None:
@@ -199,12 +199,9 @@ def _show_process(values: Values, program: str) -> int:
 
 def _chooser(values: Values) -> Chooses:
     """Return a function that tells whether a slot was asked for. Raises UsageError."""
-    from soscope.prototypes import load
-    from soscope.select.filter import chooses, compile_selection
+    from soscope.select.filter import chooses
 
-    selection = compile_selection(
-        values.select, values.from_ or ["all"], values.to, sets=lambda: load().groups()
-    )
+    selection = selection_of(values.select, values.from_ or ["all"], values.to)
 
     def wanted(symbol: str, caller: LoadedImage, callee: LoadedImage | None) -> bool:
         return chooses(
@@ -357,12 +354,9 @@ def _files_chooser(values: Values) -> _Chooses:
     if not _is_filtered(values):
         return lambda *_: True
 
-    from soscope.prototypes import load
-    from soscope.select.filter import chooses, compile_selection
+    from soscope.select.filter import chooses
 
-    selection = compile_selection(
-        values.select, values.from_ or ["all"], values.to, sets=lambda: load().groups()
-    )
+    selection = selection_of(values.select, values.from_ or ["all"], values.to)
 
     def wanted(image: Image, subject: Slot | Symbol) -> bool:
         if isinstance(subject, Slot):

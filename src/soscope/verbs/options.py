@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from soscope.entry.remote.packets import RemoteAddress
+    from soscope.select.filter import Selection
 
 
 # A parser that reads words by a table of options, and options that many verbs share.
@@ -304,6 +305,16 @@ def selection_options(
     )
 
 
+def selection_of(
+    select: list[str], from_: list[str] | None = None, to: list[str] | None = None
+) -> Selection:
+    """Compile the values of -e, --from and -l. Raises UsageError for a faulty expression."""
+    from soscope.prototypes import load
+    from soscope.select.filter import compile_selection
+
+    return compile_selection(select, from_, to, sets=lambda: load().groups())
+
+
 def understand(values: Values) -> None:
     """Replace arguments of -e in strace's syntax by their meaning. Raises UsageError."""
     if any("=" in word or word.startswith("!") for word in values.select):
@@ -525,7 +536,7 @@ def parse_address(text: str) -> RemoteAddress:
     return RemoteAddress(text)
 
 
-def remote_option(group: str) -> Option:
+def remote_option(group: str | None = None) -> Option:
     """Return --remote."""
     return Option(
         "--remote",

@@ -31,41 +31,10 @@ REPLACE = Option(
     group=_GROUP,
     help="calls of SYMBOL reach FUNCTION of the library at LIB (repeatable)",
 )
-FROM = Option(
-    "--from",
-    dest="from_",
-    kind=LIST,
-    metavar="IMAGE",
-    group=_GROUP,
-    help="only calls by this image: soname, file name, glob, /regex/, path or MAIN (repeatable)",
-)
-CHECK = Option(
-    "--check-types",
-    dest="check",
-    aliases=("--check",),
-    group=_GROUP,
-    help="refuse a FUNCTION unless it is known that its types are SYMBOL's",
-)
-
-ABOUT = """\
-Every slot of SYMBOL then leads to FUNCTION, also in libraries that are loaded later, but not in LIB
-itself. FUNCTION takes the arguments of SYMBOL. LIB's own calls of SYMBOL reach the original. A call
-through the pointer SYMBOL_original reaches it, too, if LIB exports that pointer: soscope sets it
-before the first call. If code takes SYMBOL's address, its slot is left unchanged, with a note.
-
-soscope reads the types of FUNCTION from LIB's debug information (cc -g). It reads the types of
-SYMBOL from its own declarations, or from the debug information of the library that defines SYMBOL.
-If both are known and cannot fit (the number of arguments, the size of one, int for double), nothing
-is started or changed. If they are not known, FUNCTION is accepted, unless --check-types is given.
-"""
-
-
-_SHOWING = JSON.group
-
 _PID = pid_option(about="it stands still for some milliseconds")
 _UNDO = Option(
     "--undo",
-    group=REPLACE.group,
+    group=_GROUP,
     help="give slots their old bytes, of all functions or of SYMBOL...",
 )
 
@@ -74,14 +43,25 @@ VERB = Verb(
     "patch",
     _PID,
     REPLACE,
-    FROM,
-    CHECK,
-    _UNDO,
-    follow_option(
-        REPLACE.group, "of a COMMAND: in the programs that it executes and its children, too"
+    _GROUP,
+    Option(
+        "--from",
+        dest="from_",
+        kind=LIST,
+        metavar="IMAGE",
+        help="only calls by this image: soname, file name, glob, /regex/, path or MAIN"
+        " (repeatable)",
     ),
+    Option(
+        "--check-types",
+        dest="check",
+        aliases=("--check",),
+        help="refuse a FUNCTION unless it is known that its types are SYMBOL's",
+    ),
+    _UNDO,
+    follow_option(_GROUP, "of a COMMAND: in the programs that it executes and its children, too"),
     *FORM,
-    quiet_option(_SHOWING, "say nothing but errors"),
+    quiet_option(JSON.group, "say nothing but errors"),
     usage="""\
 soscope patch -p PID --replace SYMBOL=LIB:FUNCTION... [--from IMAGE]... [--check-types]
        soscope patch -p PID --undo [SYMBOL...]
@@ -99,7 +79,7 @@ Have calls of a running process, or of a command, reach functions of one's own.
 
   soscope patch --replace gettimeofday=./clock.so:slow_clock -- ruby script.rb
 """,
-    description=f"""\
+    description="""\
 Load a library into a running process, by the process's own loader, and redirect calls of a function
 to a function of that library. The redirection stays when patch returns, and needs no soscope.
 --undo restores the bytes of each slot and closes the library.
@@ -107,7 +87,16 @@ to a function of that library. The redirection stays when patch returns, and nee
 With a COMMAND, the library is loaded and the calls are redirected before main. COMMAND's own
 output, exit status and signals stay what they are; nothing is added to its environment.
 
-{ABOUT}""",
+Every slot of SYMBOL then leads to FUNCTION, also in libraries that are loaded later, but not in LIB
+itself. FUNCTION takes the arguments of SYMBOL. LIB's own calls of SYMBOL reach the original. A call
+through the pointer SYMBOL_original reaches it, too, if LIB exports that pointer: soscope sets it
+before the first call. If code takes SYMBOL's address, its slot is left unchanged, with a note.
+
+soscope reads the types of FUNCTION from LIB's debug information (cc -g). It reads the types of
+SYMBOL from its own declarations, or from the debug information of the library that defines SYMBOL.
+If both are known and cannot fit (the number of arguments, the size of one, int for double), nothing
+is started or changed. If they are not known, FUNCTION is accepted, unless --check-types is given.
+""",
     epilog="""\
 A second --replace of a symbol replaces the first. One command applies all of its --replace options,
 or none. soscope trace -p and inject -p work on a patched process, and leave the patch in place.
@@ -185,7 +174,6 @@ def run(invocation: Invocation) -> int:
 
 
 def _patch_process(values: Values, callers: list[Caller], symbols: list[str]) -> int:
-
     from soscope.control.patch import patch, undo
     from soscope.instruments.patch.spec import check_replacements
     from soscope.report.patch import document, text

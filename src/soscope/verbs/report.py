@@ -35,6 +35,7 @@ from soscope.verbs.options import (
     Verb,
     output_option,
     parse_pid,
+    selection_of,
     selection_options,
     understand,
 )
@@ -43,7 +44,6 @@ from soscope.verbs.prof.reading import BIASES, IMAGE
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.trace.choice import Choice
-    from soscope.select.filter import Selection
 
 
 class ReportOptions(Record):
@@ -154,23 +154,13 @@ def parse(arguments: list[str]) -> ReportOptions:
     chosen = values.select or values.from_ or values.to
     choice = choice_from(
         values,
-        selection=_selection(values.select, values.from_, values.to) if chosen else None,
+        selection=selection_of(values.select, values.from_, values.to) if chosen else None,
         pids=values.pids,
-        on=_selection(values.on) if values.on else None,
-        off=_selection(values.off) if values.off else None,
+        on=selection_of(values.on) if values.on else None,
+        off=selection_of(values.off) if values.off else None,
         last_ns=values.last,
     )
     return ReportOptions(values, path, display_from(values), table_from(values), choice, of_calls)
-
-
-def _selection(
-    select: list[str], from_: list[str] | None = None, to: list[str] | None = None
-) -> Selection:
-    """Compile a filter. Raises UsageError for a faulty one."""
-    from soscope.prototypes import load
-    from soscope.select.filter import compile_selection
-
-    return compile_selection(select, from_, to, sets=lambda: load().groups())
 
 
 def run(invocation: Invocation) -> int:
@@ -235,14 +225,7 @@ def run(invocation: Invocation) -> int:
             else:
                 outcome = replay.run(listener, lambda: output.is_read, choice)
             if both and output.is_open:
-                summarize(
-                    options.path,
-                    output,
-                    display,
-                    options.table,
-                    json=Form(),
-                    choice=options.choice,
-                )
+                summarize(options.path, output, options, Form())
         finally:
             output.close()
             if picture is not None:

@@ -14,7 +14,6 @@ from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.replay import Replay
 from soscope.instruments.trace.settings import MODE_SUMMARY, MODE_TRACE
 from soscope.report.output import STDERR, Form, Output
-from soscope.report.trace.display import Display, TableSettings
 from soscope.report.trace.liveline import LiveLine, may_be_shown
 from soscope.verbs import display as listeners
 from soscope.verbs.options import ALWAYS, NEVER, duration_text
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from soscope.control.flight import Flight
     from soscope.instruments.trace.outcome import TraceOutcome
+    from soscope.verbs.report import ReportOptions
     from soscope.verbs.trace import TraceOptions
 
 # A trace with a line of progress on the terminal, if nothing else is written there.
@@ -201,14 +201,7 @@ def run_with_table(
 def _add_table(path: str, outcome: TraceOutcome, options: TraceOptions, output: Output) -> None:
     """Write the table. Faults of the recording do not change how the trace ends."""
     try:
-        reduced = summarize(
-            path,
-            output,
-            options.display,
-            options.table,
-            json=options.asked.json,
-            choice=options.choice,
-        )
+        reduced = summarize(path, output, options, options.asked.json)
     except SoscopeError as error:
         outcome.remarks.append(f"no table of the calls: {error.message}")
         return
@@ -219,22 +212,14 @@ def _add_table(path: str, outcome: TraceOutcome, options: TraceOptions, output: 
 
 
 def summarize(
-    path: str,
-    output: Output,
-    display: Display,
-    table: TableSettings,
-    *,
-    json: Form,
-    choice: Choice | None = None,
+    path: str, output: Output, options: TraceOptions | ReportOptions, form: Form
 ) -> TraceOutcome:
-    """Write the table of a recording's calls. Return its outcome. Raises RecordingError.
-
-    `choice` chooses the calls.
-    """
+    """Write the table of a recording's calls. Return its outcome. Raises RecordingError."""
     replay = Replay(path)
-    choice = listeners.with_descriptors(choice, display, live=False)
+    display, table = options.display, options.table
+    choice = listeners.with_descriptors(options.choice, display, live=False)
     try:
-        listener = listeners.make(MODE_SUMMARY, output, display, json=json, table=table)
+        listener = listeners.make(MODE_SUMMARY, output, display, json=form, table=table)
         return replay.summarize(listener, choice=choice, durations=table.needs_durations)
     finally:
         replay.close()

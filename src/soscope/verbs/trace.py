@@ -54,7 +54,6 @@ from soscope.verbs.options import (
     remote_option,
     selection_options,
     size_text,
-    table,
     understand,
 )
 
@@ -67,43 +66,6 @@ if TYPE_CHECKING:
     from soscope.instruments.trace.listener import Listener
     from soscope.instruments.trace.outcome import TraceOutcome
     from soscope.report.output import Output
-
-
-# Options for programs of other architectures, which run under an emulator.
-
-_GROUP = "programs of other architectures"
-
-EMULATION = table(
-    remote_option(_GROUP),
-    _GROUP,
-    Option(
-        "--sysroot",
-        metavar="DIR",
-        help="where the system of the command's machine lies (Debian's cross libraries)",
-    ),
-    Option(
-        "--qemu",
-        metavar="PATH",
-        help="the emulator that runs the command (qemu-ARCH, by the command's machine)",
-    ),
-    Option(
-        "--engine",
-        metavar="NAME",
-        choices=ENGINES,
-        help="how its calls are seen: auto, poison (slots that fault), sites (breakpoints), slot",
-    ),
-    Option(
-        "--check",
-        help="see its calls by two engines: the last line compares, status 1 if they differ",
-    ),
-    Option(
-        "-x",
-        "--inside",
-        kind=LIST,
-        metavar="SYMBOL[@IMAGE]",
-        help="calls of functions inside an image, by their entry points; * and ? may stand in it",
-    ),
-)
 
 
 def engine_from(values: Values) -> str | None:
@@ -212,7 +174,35 @@ VERB = Verb(
     Option(
         "-u", "--user", metavar="USER", help="run the command as this user, with all their groups"
     ),
-    *EMULATION,
+    "programs of other architectures",
+    remote_option(),
+    Option(
+        "--sysroot",
+        metavar="DIR",
+        help="where the system of the command's machine lies (Debian's cross libraries)",
+    ),
+    Option(
+        "--qemu",
+        metavar="PATH",
+        help="the emulator that runs the command (qemu-ARCH, by the command's machine)",
+    ),
+    Option(
+        "--engine",
+        metavar="NAME",
+        choices=ENGINES,
+        help="how its calls are seen: auto, poison (slots that fault), sites (breakpoints), slot",
+    ),
+    Option(
+        "--check",
+        help="see its calls by two engines: the last line compares, status 1 if they differ",
+    ),
+    Option(
+        "-x",
+        "--inside",
+        kind=LIST,
+        metavar="SYMBOL[@IMAGE]",
+        help="calls of functions inside an image, by their entry points; * and ? may stand in it",
+    ),
     duration_option(_WHAT, "stop recording after TIME; the command goes on"),
     *ON_OFF,
     TOGGLE,
