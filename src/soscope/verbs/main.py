@@ -167,8 +167,8 @@ class Invocation:
     """One run of soscope: the words behind the verb, and whether tracebacks are wanted.
 
     `read` sets `debug` as well, as only the verb knows which words are options and which belong to
-    a command. `wraps` means that soscope exits with the status of its
-    command, if the verb runs commands.
+    a command. `wraps` means that soscope exits with the status of its command, if the verb runs
+    commands.
     """
 
     __slots__ = ("debug", "words", "wraps")

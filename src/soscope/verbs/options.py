@@ -216,8 +216,12 @@ def command_at(options: list[Option], words: list[str]) -> int:
 def flags_in(options: list[Option], words: list[str]) -> list[str]:
     """Return the flags before the first word that is no option, also unknown ones."""
     by_flag = {flag: option for option in options for flag in option.spellings}
-    ahead = pieces(by_flag, words[: command_at(options, words)])
-    return [flag for flags, _ in ahead for flag, _ in flags]
+    found: list[str] = []
+    for flags, _ in pieces(by_flag, words):
+        if not flags:
+            break
+        found += [flag for flag, _ in flags]
+    return found
 
 
 def names(options: list[Option], words: list[str], wanted: Option) -> bool:
