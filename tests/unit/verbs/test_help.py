@@ -9,7 +9,7 @@ import pytest
 
 from soscope.errors import UsageError
 from soscope.verbs import trace
-from soscope.verbs.help import Help
+from soscope.verbs.help import Help, short_help
 from soscope.verbs.main import VERBS, module_name
 from soscope.verbs.mem import snapshot
 from soscope.verbs.options import Option, Verb
@@ -126,3 +126,10 @@ def test_the_short_help_fits_a_screen(verb: str) -> None:
         assert not option.takes_word or rest[0] == option.metavar
         text = " ".join(rest[option.takes_word :])
         assert option.help.startswith(text)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_screen_begins_with_the_usage_and_ends_with_where_the_rest_is(name: str) -> None:
+    lines = short_help(verb_of(name)).splitlines()
+    assert lines[0].startswith("usage: soscope ")
+    assert lines[-1] == f"soscope {name} --help lists all options."

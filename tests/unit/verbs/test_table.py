@@ -15,7 +15,7 @@ from soscope.verbs import trace
 from soscope.verbs.help import long_help
 from soscope.verbs.main import VERBS, module_name
 from soscope.verbs.mem import leaks
-from soscope.verbs.options import Option, Values, command_at, scan, split
+from soscope.verbs.options import Option, Values, command_at, scan, split, table
 
 WORDS = st.sampled_from(
     "-e -emalloc -malloc -c -cf -fe -T -tt -tTo -o out -o- - -- --json --json=x --from all "
@@ -159,3 +159,24 @@ def test_a_documented_spelling_has_a_value_in_all_verbs_or_in_none() -> None:
             for flag in option.flags:
                 if len(flag) > 2:
                     assert with_value.setdefault(flag, option.takes_word) == option.takes_word, flag
+
+
+def test_an_option_says_by_its_flag_and_metavar_what_it_is() -> None:
+    options = [
+        Option("--wait", metavar="TIME", help=""),
+        Option("-s", "--kept-size", metavar="SIZE", help=""),
+        Option("--rows", dest="most", metavar="N", help=""),
+        Option("--loud", help=""),
+    ]
+    scanned = scan(options, "--wait 2s -s 1k --rows 3 --loud".split())
+    assert scanned is not None
+    values, _ = scanned
+    assert (values.wait, values.kept_size, values.most) == (2_000_000_000, 1024, 3)
+    assert values.loud is True
+
+
+def test_a_text_in_a_table_is_the_group_of_the_options_behind_it() -> None:
+    own = Option("--own", group="", help="")
+    rows = table(Option("-a", help=""), "first", Option("-b", help=""), own, "second", own)
+    assert [row.group for row in rows] == ["", "first", "", ""]
+    assert [row.group for row in table("third", *rows)] == ["", "first", "", ""]
