@@ -21,6 +21,7 @@ from soscope.instruments.mem.run import Divide
 from soscope.instruments.mem.survivors import Survivors
 from soscope.live.process import Process
 from soscope.model.call import StackFrame
+from soscope.model.record import Record, fresh
 from soscope.proc import status
 from soscope.proc.memory import ProcessMemory
 from soscope.proc.status import Refused, read_status
@@ -150,7 +151,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MINUTE = 60.0
 
 
-class Growth:
+class Growth(Record):
     """The changes in process `pid` within `seconds`. The `rows` are sorted by growth.
 
     `what` is OBJECTS or BLOCKS. `live` and `live_bytes` are count and bytes of all that is alive
@@ -161,37 +162,17 @@ class Growth:
     continues to count afterwards.
     """
 
-    __slots__ = (
-        "frames",
-        "goes_on",
-        "grown",
-        "live",
-        "live_bytes",
-        "notes",
-        "pid",
-        "resident",
-        "rows",
-        "seconds",
-        "what",
-    )
-
-    def __init__(
-        self,
-        pid: int,
-        seconds: float,
-        rows: list[DiffRow],
-        total: tuple[int, int],
-        what: str = OBJECTS,
-    ) -> None:
-        self.pid = pid
-        self.seconds = seconds
-        self.rows = rows
-        self.live, self.live_bytes = total
-        self.what = what
-        self.notes: list[str] = []
-        self.frames: dict[Place, tuple[StackFrame, ...]] = {}
-        self.grown = self.resident = 0
-        self.goes_on = True
+    pid: int
+    seconds: float
+    rows: list[DiffRow]
+    live: int
+    live_bytes: int
+    what: str = OBJECTS
+    notes: list[str] = fresh(list)
+    frames: dict[Place, tuple[StackFrame, ...]] = fresh(dict)
+    grown: int = 0
+    resident: int = 0
+    goes_on: bool = True
 
     def per_minute(self, count: int) -> float:
         """Return how many things a minute `count` things within `seconds` are."""
@@ -232,7 +213,7 @@ class LiveObjects:
         if first is sums:
             return None
         rows = [row for row in changes(first, sums) if row.growth != (0, 0)]
-        growth = Growth(self.pid, now - before, rows, sums.total)
+        growth = Growth(self.pid, now - before, rows, *sums.total)
         growth.notes = report.notes
         growth.grown = sums.total[1] - first.total[1]
         growth.resident = resident - resident_first
@@ -341,7 +322,7 @@ class LiveBlocks:
             b.add(place, *new)
             frames.take(place, stack[1], (new[0] - old[0], new[1] - old[1]))
         rows: list[DiffRow] = [row for row in changes(a, b) if row.growth != _NOTHING]
-        growth = Growth(self._pid, (now - begun) / _NS, rows, b.total, BLOCKS)
+        growth = Growth(self._pid, (now - begun) / _NS, rows, *b.total, BLOCKS)
         growth.frames = frames.by_place
         growth.notes = report.notes
         return growth

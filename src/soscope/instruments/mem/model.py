@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.control.outcome import STOPPED_DURATION, ChildPrograms, Price
 from soscope.model.call import ProcessExit, ProcessStart, StackFrame
-from soscope.model.record import PlainRecord, Record
+from soscope.model.record import PlainRecord, Record, fresh
 from soscope.proc.status import signal_name
 from soscope.recording.reader import RecordingFile
 
@@ -135,18 +135,15 @@ class MemProcess(Record):
     exit: EndOf | None = None
 
 
-class Younger(PlainRecord):
+class Younger(Record):
     """Blocks and mappings that are alive and not older than `than_ns`."""
 
-    __slots__ = ("bytes", "count", "than_ns")
-
-    def __init__(self, than_ns: int, count: int, size: int) -> None:
-        self.than_ns = than_ns
-        self.count = count
-        self.bytes = size
+    than_ns: int
+    count: int
+    bytes: int  # as the document calls it
 
 
-class MemReport(PlainRecord):
+class MemReport(Record):
     """Everything that is shown of one recording.
 
     `objects_mode` and `native_mode` are "exact", "types", "count", "sampled" or "off". `runtime`
@@ -162,64 +159,33 @@ class MemReport(PlainRecord):
     rows, None if no age was asked for.
     """
 
-    __slots__ = (
-        "command",
-        "cost",
-        "cut",
-        "dropped",
-        "executed",
-        "exit",
-        "follows",
-        "has_two_moments",
-        "mapped_totals",
-        "native",
-        "native_mode",
-        "native_totals",
-        "notes",
-        "object_totals",
-        "objects_mode",
-        "pid",
-        "processes",
-        "rates",
-        "rss",
-        "runtime",
-        "sample_bytes",
-        "span",
-        "state",
-        "survivors",
-        "threads",
-        "uses_qualname",
-        "younger",
-    )
-
-    def __init__(self, command: list[str], pid: int) -> None:
-        self.command = command
-        self.pid = pid
-        self.exit: EndOf | None = None
-        self.cost: Price | None = None  # cost of the recording for the programs
-        self.executed = ChildPrograms()  # programs executed by children that were not followed
-        self.runtime: dict[str, object] = {}
-        self.state = CUT
-        self.cut: Cut | None = None
-        self.objects_mode = "off"
-        self.native_mode = "off"
-        self.sample_bytes: int | None = None
-        self.survivors: list[Survivor] = []
-        self.native: list[NativeRow] = []
-        self.object_totals: ObjectTotals | None = None
-        self.native_totals: NativeTotals | None = None
-        self.mapped_totals: NativeTotals | None = None
-        self.rates: list[list[int]] = []
-        self.threads: dict[tuple[int, int], list[float]] = {}
-        self.rss: RssParts | None = None
-        self.dropped = 0
-        self.processes: list[MemProcess] = []
-        self.notes: list[str] = []
-        self.follows = False
-        self.has_two_moments = False
-        self.span: tuple[int, int] | None = None
-        self.uses_qualname = False
-        self.younger: Younger | None = None
+    command: list[str]
+    pid: int
+    exit: EndOf | None = None
+    cost: Price | None = None  # cost of the recording for the programs
+    executed: ChildPrograms = fresh(ChildPrograms)  # of children that were not followed
+    runtime: dict[str, object] = fresh(dict)
+    state: str = CUT
+    cut: Cut | None = None
+    objects_mode: str = "off"
+    native_mode: str = "off"
+    sample_bytes: int | None = None
+    survivors: list[Survivor] = fresh(list)
+    native: list[NativeRow] = fresh(list)
+    object_totals: ObjectTotals | None = None
+    native_totals: NativeTotals | None = None
+    mapped_totals: NativeTotals | None = None
+    rates: list[list[int]] = fresh(list)
+    threads: dict[tuple[int, int], list[float]] = fresh(dict)
+    rss: RssParts | None = None
+    dropped: int = 0
+    processes: list[MemProcess] = fresh(list)
+    notes: list[str] = fresh(list)
+    follows: bool = False
+    has_two_moments: bool = False
+    span: tuple[int, int] | None = None
+    uses_qualname: bool = False
+    younger: Younger | None = None
 
 
 # Ends of the processes of a recording, and whether the recording reaches them.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from soscope.control.outcome import ChildPrograms, Price
 from soscope.model.call import Delays, StackFrame
-from soscope.model.record import PlainRecord, Record
+from soscope.model.record import Record, fresh
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class ProfThread(Record):
     count: int = 1
 
 
-class Profile(PlainRecord):
+class Profile(Record):
     """A whole profile. `state` is one of STATES; `status` or `signal` tell how the command ended.
 
     `mode` is one of MODES, None if no instrumented library was recorded. `boundary` is "count",
@@ -144,70 +144,31 @@ class Profile(PlainRecord):
     exclude.
     """
 
-    __slots__ = (
-        "arcs",
-        "boundary",
-        "calls",
-        "command",
-        "cost",
-        "delays",
-        "dropped",
-        "executed",
-        "functions",
-        "hooks_ns",
-        "is_chosen",
-        "missed_ns",
-        "mode",
-        "nodes",
-        "not_sampled",
-        "notes",
-        "processor_ns",
-        "sample_ns",
-        "samples",
-        "signal",
-        "state",
-        "status",
-        "sums",
-        "threads",
-        "timeline",
-    )
-
-    def __init__(
-        self,
-        command: list[str],
-        *,
-        state: str = COMPLETE,
-        status: int | None = None,
-        signal: str | None = None,
-        mode: str | None = None,
-        boundary: str | None = None,
-        sample_ns: int | None = None,
-    ) -> None:
-        self.command = command
-        self.state = state
-        self.status = status
-        self.signal = signal
-        self.mode = mode
-        self.boundary = boundary
-        self.sample_ns = sample_ns
-        self.is_chosen = False
-        self.processor_ns: int | None = None
-        self.hooks_ns = 0
-        self.missed_ns: dict[str, int] = {}
-        self.not_sampled: list[str] = []
-        self.functions: list[ProfFunction] = []
-        self.sums: list[ProfSums] = []
-        self.arcs: list[ProfArc] = []
-        self.nodes: list[ProfNode] = []
-        self.samples: list[ProfSample] = []
-        self.threads: list[ProfThread] = []
-        self.timeline: list[ThreadTimeline] | None = None
-        self.delays = Delays()
-        self.calls = 0
-        self.dropped = 0
-        self.cost: Price | None = None
-        self.executed = ChildPrograms()
-        self.notes: list[str] = []
+    command: list[str]
+    state: str = COMPLETE
+    status: int | None = None
+    signal: str | None = None
+    mode: str | None = None
+    boundary: str | None = None
+    sample_ns: int | None = None
+    is_chosen: bool = False
+    processor_ns: int | None = None
+    hooks_ns: int = 0
+    missed_ns: dict[str, int] = fresh(dict)
+    not_sampled: list[str] = fresh(list)
+    functions: list[ProfFunction] = fresh(list)
+    sums: list[ProfSums] = fresh(list)
+    arcs: list[ProfArc] = fresh(list)
+    nodes: list[ProfNode] = fresh(list)
+    samples: list[ProfSample] = fresh(list)
+    threads: list[ProfThread] = fresh(list)
+    timeline: list[ThreadTimeline] | None = None
+    delays: Delays = fresh(Delays)
+    calls: int = 0
+    dropped: int = 0
+    cost: Price | None = None
+    executed: ChildPrograms = fresh(ChildPrograms)
+    notes: list[str] = fresh(list)
 
     @property
     def is_empty(self) -> bool:
@@ -239,7 +200,7 @@ class Profile(PlainRecord):
 # Settings of a profile.
 
 
-class ProfSettings:
+class ProfSettings(Record):
     """What to profile in a command, or in a process that runs already, and how.
 
     `images` are patterns as of `-l`, and [] stands for all. `mode` is one of `model.MODES` for
@@ -253,48 +214,17 @@ class ProfSettings:
     `SessionSettings`, None for a suitable value. `begun` is called when everything is hooked.
     """
 
-    __slots__ = (
-        "begun",
-        "boundary",
-        "buffer",
-        "command",
-        "duration_ns",
-        "follow",
-        "images",
-        "interval",
-        "is_chosen",
-        "mode",
-        "pid",
-        "record",
-        "sample",
-        "when_full",
-    )
-
-    def __init__(
-        self,
-        command: list[str],
-        record: str,
-        *,
-        images: list[str] | None = None,
-        mode: str | None = None,
-        interval: int = 64,
-        boundary: str | None = None,
-        sample: int | None = None,
-        follow: bool = False,
-        pid: int | None = None,
-        duration_ns: int | None = None,
-    ) -> None:
-        self.command = command
-        self.record = record
-        self.images = images or []
-        self.mode = mode
-        self.interval = interval
-        self.boundary = boundary
-        self.sample = sample
-        self.follow = follow
-        self.pid = pid
-        self.duration_ns = duration_ns
-        self.is_chosen = False
-        self.buffer: int | None = None
-        self.when_full: str | None = None
-        self.begun: Callable[[], object] = lambda: None
+    command: list[str]
+    record: str
+    images: list[str]
+    mode: str | None = None
+    interval: int = 64
+    boundary: str | None = None
+    sample: int | None = None
+    follow: bool = False
+    pid: int | None = None
+    duration_ns: int | None = None
+    is_chosen: bool = False
+    buffer: int | None = None
+    when_full: str | None = None
+    begun: Callable[[], object] = lambda: None

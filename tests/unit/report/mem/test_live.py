@@ -18,7 +18,7 @@ def growth(*grown: tuple[int, int], what: str = OBJECTS) -> Growth:
         DiffRow(("/a b/app.py", number, "list"), (0, 0), each)
         for number, each in enumerate(grown, 8)
     ]
-    result = Growth(7, 4.0, rows, (10, 1000), what)
+    result = Growth(7, 4.0, rows, 10, 1000, what)
     result.grown = sum(size for _, size in grown)
     return result
 
