@@ -8,6 +8,7 @@ from struct import pack
 
 from soscope.control.settings import Hooks, Instrument
 from soscope.errors import UsageError
+from soscope.model.record import Record, fresh
 from soscope.prototypes import Prototypes, load
 from soscope.prototypes.failures import RESULT_KINDS, errno_number
 from soscope.select.filter import (
@@ -56,7 +57,7 @@ _ERROR = re.compile(r"E[A-Z0-9]+")
 _HINT = "inject=SET[:error=E|:retval=V][:when=N]…; soscope inject --help has all of it"
 
 
-class InjectRule:
+class InjectRule(Record):
     """One rule: the calls that it chooses, and what happens to them.
 
     `text` is what the user wrote. `symbols` and `callers` are patterns of functions and of
@@ -68,35 +69,20 @@ class InjectRule:
     behind the call.
     """
 
-    __slots__ = (
-        "callers",
-        "chance",
-        "delay_enter",
-        "delay_exit",
-        "errno",
-        "error",
-        "first",
-        "is_fault",
-        "last",
-        "retval",
-        "site",
-        "step",
-        "symbols",
-        "text",
-    )
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.symbols: list[Pattern] = []
-        self.callers: list[Pattern] = []
-        self.site: tuple[Pattern, int] | None = None
-        self.first, self.last, self.step = 1, NO_LAST, 1
-        self.chance = CERTAIN
-        self.error: str | None = None
-        self.retval: int | None = None
-        self.errno: str | None = None
-        self.is_fault = False
-        self.delay_enter = self.delay_exit = 0
+    text: str
+    symbols: list[Pattern] = fresh(list)
+    callers: list[Pattern] = fresh(list)
+    site: tuple[Pattern, int] | None = None
+    first: int = 1
+    last: int = NO_LAST
+    step: int = 1
+    chance: int = CERTAIN
+    error: str | None = None
+    retval: int | None = None
+    errno: str | None = None
+    is_fault: bool = False
+    delay_enter: int = 0
+    delay_exit: int = 0
 
     @property
     def fails(self) -> bool:
@@ -297,17 +283,6 @@ class Tables:
     `selection` is the filter, and `own` are the first bytes of the instrument's memory.
     `own_size` is the size of that memory.
     """
-
-    __slots__ = (
-        "_numbers",
-        "_outcomes",
-        "_packed",
-        "_prototypes",
-        "_sites",
-        "own",
-        "own_size",
-        "selection",
-    )
 
     def __init__(
         self, rules: list[InjectRule], prototypes: Prototypes, seed: int, *, follow: bool

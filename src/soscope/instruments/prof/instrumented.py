@@ -8,7 +8,7 @@ from math import sqrt
 from soscope.control.settings import Hooks, Instrument
 from soscope.errors import FormatError
 from soscope.instruments.prof.model import MODE_COUNT, MODE_LOG, MODE_QUIET, MODE_SAMPLE, MODE_TIME
-from soscope.model.record import PlainRecord, Record
+from soscope.model.record import Record, fresh
 from soscope.prototypes import load, table
 from soscope.recording.sink import Sink
 from soscope.select.filter import ALL, compile_selection
@@ -17,6 +17,7 @@ from soscope.wire.headers import PROF, PROF_COST, PROF_FRAME, PROF_NODE, PROF_TA
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from soscope.control.outcome import Price, ProgramOutcome
@@ -60,7 +61,7 @@ class CallNode(Record):
     unseen: bool = False
 
 
-class ThreadCalls(PlainRecord):
+class ThreadCalls(Record):
     """All calls of a thread, or of several (`threads`), of which `tid` is the last (0: not known).
 
     `dropped` calls found no room and are in no node. `left` calls did not return: longjmp, an
@@ -70,49 +71,23 @@ class ThreadCalls(PlainRecord):
     `unpaired` returns belong to no open call, and `deep` calls were nested too deeply. Both are
     counted, not timed. If calls are logged, `open_calls` are the open ones of the last thread, as
     words of their units (commit, start, ticks, function, around). The other calls are in the log,
-    and in no node.
+    and in no node, until `log.tree_of` adds up the calls of a thread's `log`.
     """
 
-    __slots__ = (
-        "deep",
-        "dropped",
-        "left",
-        "nodes",
-        "open_calls",
-        "pid",
-        "still_open",
-        "threads",
-        "tid",
-        "unpaired",
-    )
-
-    def __init__(
-        self, pid: int, tid: int, threads: int, left: int = 0, unpaired: int = 0, deep: int = 0
-    ) -> None:
-        self.pid = pid
-        self.tid = tid
-        self.threads = threads
-        self.nodes: list[CallNode] = []
-        self.dropped = 0
-        self.left = left
-        self.unpaired = unpaired
-        self.deep = deep
-        self.still_open = 0
-        self.open_calls: list[tuple[int, ...]] = []
+    pid: int
+    tid: int
+    threads: int
+    left: int = 0
+    unpaired: int = 0
+    deep: int = 0
+    nodes: list[CallNode] = fresh(list)
+    dropped: int = 0
+    still_open: int = 0
+    open_calls: list[tuple[int, ...]] = fresh(list)
+    log: ThreadLog | None = None
 
 
-class LoggedThread(ThreadCalls):
-    """The calls of a thread that were recorded one by one in `log`, and are added up here."""
-
-    __slots__ = ("log",)
-
-    def __init__(self, log: ThreadLog) -> None:
-        super().__init__(log.pid, log.tid, 1)
-        self.log = log
-        self.dropped = log.overwritten
-
-
-class ReportedCalls(PlainRecord):
+class ReportedCalls(Record):
     """The calls that one program's processes have reported.
 
     `mode` is a PROF_ mode of `headers`, and one call in `period` was timed. `costs` has for
@@ -126,45 +101,17 @@ class ReportedCalls(PlainRecord):
     not known whether they have entries to patch.
     """
 
-    __slots__ = (
-        "costs",
-        "entries",
-        "foreign",
-        "has_shadow_stack",
-        "is_followed",
-        "left",
-        "mode",
-        "period",
-        "slots",
-        "threads",
-        "unread",
-    )
-
-    def __init__(
-        self,
-        mode: int,
-        period: int,
-        costs: list[tuple[int, int]],
-        *,
-        slots: int,
-        foreign: int,
-        has_shadow_stack: bool,
-        is_followed: bool,
-        entries: int = 0,
-        left: list[int] | None = None,
-        unread: int = 0,
-    ) -> None:
-        self.mode = mode
-        self.period = period
-        self.costs = costs
-        self.slots = slots
-        self.foreign = foreign
-        self.has_shadow_stack = has_shadow_stack
-        self.is_followed = is_followed
-        self.entries = entries
-        self.left = [0] * headers.PROF_LEFT_KINDS if left is None else left
-        self.unread = unread
-        self.threads: list[ThreadCalls] = []
+    mode: int
+    period: int
+    costs: list[tuple[int, int]]
+    slots: int
+    foreign: int
+    has_shadow_stack: bool
+    is_followed: bool
+    entries: int = 0
+    left: Sequence[int] = (0,) * headers.PROF_LEFT_KINDS
+    unread: int = 0
+    threads: list[ThreadCalls] = fresh(list)
 
 
 def own_memory(mode: int, period: int = 1, tables: int = 48) -> tuple[bytes, int]:
@@ -443,21 +390,13 @@ def is_logged(recording: RecordingFile) -> bool:
 
 def pack(calls: ReportedCalls) -> dict[str, object]:
     """Return the object that a recording keeps (`format.REPORTED`)."""
+    kept = sorted({*ThreadCalls.__slots__} - {"log"})
     return {
-        "mode": calls.mode,
-        "period": calls.period,
-        "costs": calls.costs,
-        "slots": calls.slots,
-        "foreign": calls.foreign,
-        "has_shadow_stack": calls.has_shadow_stack,
-        "is_followed": calls.is_followed,
-        "entries": calls.entries,
-        "left": calls.left,
-        "unread": calls.unread,
+        **{name: getattr(calls, name) for name in ReportedCalls.__slots__ if name != "threads"},
         "node": list(_NODE),
         "threads": [
             {
-                **{name: getattr(thread, name) for name in ThreadCalls.__slots__},
+                **{name: getattr(thread, name) for name in kept},
                 "nodes": [[int(getattr(node, name)) for name in _NODE] for node in thread.nodes],
             }
             for thread in calls.threads
@@ -477,17 +416,15 @@ def unpack(said: dict[str, Any]) -> ReportedCalls:
             has_shadow_stack=said["has_shadow_stack"],
             is_followed=said["is_followed"],
             entries=_number(said.get("entries", 0)),
-            left=said.get("left"),
+            left=said.get("left") or (0,) * headers.PROF_LEFT_KINDS,
             unread=_number(said.get("unread", 0)),
         )
         places = [said["node"].index(name) for name in _NODE]
         for row in said["threads"]:
-            thread = ThreadCalls(
-                *map(
-                    _number,
-                    (row[name] for name in ("pid", "tid", "threads", "left", "unpaired", "deep")),
-                )
+            pid, tid, threads, left, unpaired, deep = (
+                _number(row[name]) for name in ("pid", "tid", "threads", "left", "unpaired", "deep")
             )
+            thread = ThreadCalls(pid, tid, threads, left, unpaired, deep)
             thread.dropped = _number(row["dropped"])
             thread.still_open = _number(row.get("still_open", 0))  # missing in older recordings
             for words in row["open_calls"]:

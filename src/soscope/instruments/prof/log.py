@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from soscope.instruments.prof.instrumented import ROOT, CallNode, LoggedThread, ReportedCalls
+from soscope.instruments.prof.instrumented import ROOT, CallNode, ReportedCalls, ThreadCalls
 from soscope.instruments.prof.timeline import ThreadTimeline
 from soscope.model.record import PlainRecord
 from soscope.recording.columns import Times
@@ -203,9 +203,9 @@ _FOLD = 64  # depth from which on a recursive function gets no new node; as in t
 _NONE = -1
 
 
-def tree_of(log: ThreadLog) -> LoggedThread:
+def tree_of(log: ThreadLog) -> ThreadCalls:
     """Return the calls of a thread, added up."""
-    thread = LoggedThread(log)
+    thread = ThreadCalls(log.pid, log.tid, 1, dropped=log.overwritten, log=log)
     places = _Places(log, thread.nodes)
     start, end = _without_waits(log)
     seen = log.is_seen()

@@ -9,7 +9,6 @@ from __future__ import annotations
 from soscope.instruments.prof.instrumented import (
     ROOT,
     CallNode,
-    LoggedThread,
     ReportedCalls,
     ThreadCalls,
     is_logged,
@@ -33,6 +32,7 @@ from soscope.wire import headers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from soscope.instruments.prof.log import ThreadLog
     from soscope.instruments.prof.timeline import ThreadTimeline
     from soscope.recording.clock import Clock
 
@@ -75,10 +75,12 @@ def add_reported(
         unread += calls.unread
         for thread in calls.threads:
             program.add(thread, profile)
-            if isinstance(thread, LoggedThread):
+            if thread.log is not None:
                 overwritten += thread.log.overwritten
                 if profile.timeline is not None:
-                    profile.timeline.append(program.timeline(thread, profile, recording.clock))
+                    profile.timeline.append(
+                        program.timeline(thread, thread.log, profile, recording.clock)
+                    )
             if calls.period > 1:
                 counted += sum(node.calls for node in thread.nodes)
                 timed += sum(node.timed for node in thread.nodes)
@@ -175,14 +177,16 @@ class _Program:
                     ProfNode(parent, function, at, node.calls, total, own, doubt, total_doubt)
                 )
 
-    def timeline(self, thread: LoggedThread, profile: Profile, clock: Clock) -> ThreadTimeline:
-        """Return the timeline of the thread that was added last."""
+    def timeline(
+        self, thread: ThreadCalls, log: ThreadLog, profile: Profile, clock: Clock
+    ) -> ThreadTimeline:
+        """Return the timeline of the thread that was added last, whose calls are in `log`."""
         from soscope.instruments.prof.log import timeline_of
         from soscope.recording.columns import Times
 
         pid = thread.pid
         functions = {(node.function, node.hook): self._function(node, pid) for node in thread.nodes}
-        return timeline_of(len(profile.threads) - 1, thread.log, functions, Times(clock))
+        return timeline_of(len(profile.threads) - 1, log, functions, Times(clock))
 
     def _ns(self, ticks: int | None) -> int | None:
         return None if ticks is None else round(ticks * self._rate)

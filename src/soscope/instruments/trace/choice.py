@@ -8,7 +8,7 @@ from time import localtime, mktime
 
 from soscope.model.call import ENDED_RETURN, NOTHING, Entry, Exit, Stretch, WholeCall
 from soscope.model.image import TracedSlot, is_error
-from soscope.model.record import Record
+from soscope.model.record import Record, fresh
 from soscope.prototypes import catalog
 from soscope.recording.units import captured
 from soscope.select.filter import Selection, chooses, rules_matched
@@ -16,7 +16,7 @@ from soscope.select.where import Address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
     from soscope.instruments.trace.descriptors import Descriptors
     from soscope.model.image import TracedImage
@@ -41,7 +41,7 @@ FAILURES = 2
 OF_END = ("ret", "errno", "duration", "failed", "ended")
 
 
-class Choice:
+class Choice(Record, kw_only=True):
     """The calls that are shown. Conditions that are None, empty or ANY exclude nothing.
 
     `selection` is a filter by symbol and image. `pids` and `tids` are ids of processes and
@@ -56,61 +56,23 @@ class Choice:
     None if they are not needed.
     """
 
-    __slots__ = (
-        "_slots",
-        "depth",
-        "descriptors",
-        "earliest_ns",
-        "ends",
-        "last_ns",
-        "off",
-        "on",
-        "paths",
-        "pids",
-        "selection",
-        "signals",
-        "since",
-        "slower_ns",
-        "tids",
-        "until",
-        "where",
-    )
-
-    def __init__(
-        self,
-        *,
-        selection: Selection | None = None,
-        pids: list[int] | None = None,
-        tids: list[int] | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
-        depth: int | None = None,
-        slower_ns: int | None = None,
-        ends: int = ANY,
-        where: Condition | None = None,
-        paths: list[str] | None = None,
-        signals: bool = True,
-        on: Selection | None = None,
-        off: Selection | None = None,
-        last_ns: int | None = None,
-    ) -> None:
-        self.selection = selection
-        self.pids = frozenset(pids or ())
-        self.tids = frozenset(tids or ())
-        self.since = since
-        self.until = until
-        self.depth = depth
-        self.slower_ns = slower_ns
-        self.ends = ends
-        self.where = where
-        self.paths = frozenset(paths or ())
-        self.signals = signals
-        self.on = on
-        self.off = off
-        self.last_ns = last_ns
-        self.earliest_ns = 0
-        self.descriptors: Descriptors | None = None
-        self._slots: dict[TracedSlot, bool] = {}
+    selection: Selection | None = None
+    pids: list[int] | None = None
+    tids: list[int] | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    depth: int | None = None
+    slower_ns: int | None = None
+    ends: int = ANY
+    where: Condition | None = None
+    paths: Sequence[str] = ()
+    signals: bool = True
+    on: Selection | None = None
+    off: Selection | None = None
+    last_ns: int | None = None
+    earliest_ns: int = 0
+    descriptors: Descriptors | None = None
+    _slots: dict[TracedSlot, bool] = fresh(dict)
 
     @property
     def by_slot_alone(self) -> bool:
@@ -281,7 +243,7 @@ class CallViews:
         after = captured((), back) if back else NOTHING
         return entry, Exit(entry, 0, spent_ns, result, errno, after, ENDED_RETURN, pid, tid, slot)
 
-    def names_path(self, entry: Entry, paths: Iterable[str]) -> bool:
+    def names_path(self, entry: Entry, paths: Sequence[str]) -> bool:
         """Return whether an argument is one of some paths, in full."""
         for passed in self.prototypes.format_call(entry.slot, entry.captured, _ALL):
             argument = passed.told

@@ -22,7 +22,7 @@ from soscope.prototypes import catalog, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from soscope.frames.names import FrameNames
     from soscope.model.image import TracedImage
@@ -224,7 +224,7 @@ class Descriptors:
         path = None if entry is None else self._at.get(entry, {}).get(_RESULT)
         return text if path is None or leave.ended != ENDED_RETURN else f"{text}<{path}>"
 
-    def are_of(self, entry: Entry, paths: frozenset[str]) -> bool:
+    def are_of(self, entry: Entry, paths: Sequence[str]) -> bool:
         """Return whether an argument is a descriptor of one of some files."""
         return any(path in paths for path in self._at.get(entry, {}).values())
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from soscope.instruments.prof.instrumented import ROOT, LoggedThread
+from soscope.instruments.prof.instrumented import ROOT, ThreadCalls
 from soscope.instruments.prof.log import _UNIT, ThreadLog, timeline_of, tree_of
 from soscope.instruments.prof.timeline import BEGIN, END, INSTANT, notes_of
 from soscope.recording.clock import Clock
@@ -37,12 +37,12 @@ def log(calls: list[Call], waits: tuple[tuple[int, int], ...] = (), opened: int 
     return ThreadLog(7, 8, np.array(rows, _UNIT), np.array(agent, _UNIT), is_open)
 
 
-def rows(thread: LoggedThread) -> list[dict[str, Any]]:
+def rows(thread: ThreadCalls) -> list[dict[str, Any]]:
     names = ("parent", "function", "caller", "calls", "timed", "total_ticks", "self_ticks")
     return [{name: getattr(node, name) for name in names} for node in thread.nodes]
 
 
-def sums(thread: LoggedThread) -> dict[tuple[int, ...], tuple[int, int, int]]:
+def sums(thread: ThreadCalls) -> dict[tuple[int, ...], tuple[int, int, int]]:
     """Return calls, total and self time by the way to each node."""
     ways: list[tuple[int, ...]] = []
     for node in thread.nodes:
@@ -86,7 +86,7 @@ def test_calls_that_a_forked_child_wrote_over_are_counted() -> None:
     ]
     thread = tree_of(log(calls))
     assert sums(thread) == {(1,): (1, 100, 83), (1, 2): (4, 17, 17)}
-    assert (thread.log.overwritten, thread.dropped) == (2, 2)
+    assert thread.dropped == 2
 
 
 def test_ticks_of_more_than_32_bits() -> None:

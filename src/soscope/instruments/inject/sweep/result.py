@@ -212,7 +212,7 @@ class SiteResult(Record):
     stack: list[str]
 
 
-class SweepResult:
+class SweepResult(Record):
     """The result of a sweep.
 
     `baseline` is the end of the first run without injection. There are two such runs. `moved` are
@@ -225,40 +225,21 @@ class SweepResult:
     without injection takes, and `timeout` the time that a run may take.
     """
 
-    __slots__ = (
-        "baseline",
-        "command",
-        "differs",
-        "failed",
-        "follow",
-        "functions",
-        "is_cut",
-        "is_tested",
-        "jumped",
-        "moved",
-        "results",
-        "seconds",
-        "sites",
-        "timeout",
-        "untraced",
-    )
-
-    def __init__(self, command: list[str], functions: list[str], *, follow: bool) -> None:
-        self.command = command
-        self.functions = functions
-        self.follow = follow
-        self.baseline = CommandEnd(None, None)
-        self.differs: list[str] = []
-        self.moved: list[Site] = []
-        self.results: list[SiteResult] = []
-        self.failed: list[tuple[Site, str]] = []
-        self.jumped: list[tuple[str, str]] = []
-        self.untraced: list[tuple[str, str]] = []
-        self.sites = 0
-        self.is_cut = False
-        self.is_tested = False
-        self.seconds = 0.0  # duration of a run without injection
-        self.timeout = 0.0
+    command: list[str]
+    functions: list[str]
+    follow: bool
+    baseline: CommandEnd = CommandEnd(None, None)
+    differs: list[str] = fresh(list)
+    moved: list[Site] = fresh(list)
+    results: list[SiteResult] = fresh(list)
+    failed: list[tuple[Site, str]] = fresh(list)
+    jumped: list[tuple[str, str]] = fresh(list)
+    untraced: list[tuple[str, str]] = fresh(list)
+    sites: int = 0
+    is_cut: bool = False
+    is_tested: bool = False
+    seconds: float = 0.0
+    timeout: float = 0.0
 
     @property
     def is_deterministic(self) -> bool:

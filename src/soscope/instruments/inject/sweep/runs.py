@@ -191,24 +191,6 @@ class SweepRun:
     command's output. `kept` is a file with the output, None if the output is not kept.
     """
 
-    __slots__ = (
-        "_due",
-        "_hash",
-        "_is_ending",
-        "_said",
-        "_started",
-        "digest",
-        "is_late",
-        "kept",
-        "output",
-        "pid",
-        "pidfd",
-        "report",
-        "reports",
-        "seconds",
-        "size",
-    )
-
     def __init__(
         self, start: Callable[[int, int], object], limit: float, kept: IO[bytes] | None
     ) -> None:

@@ -21,45 +21,35 @@ from soscope.instruments.inject.sweep.result import (
     named,
 )
 from soscope.instruments.inject.sweep.runs import Order, Report, Runs, SweepRun
+from soscope.model.record import Record
 from soscope.prototypes import load
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import IO, Any
 
 _TIMES, _LEAST = 10, 5.0  # limit: so many times the first run, or so many seconds
 _TRIES = 2  # tries for a run in which soscope itself fails
 
 
-class SweepSettings:
+class SweepSettings(Record):
     """What to sweep.
 
     `functions` are names and globs, and `callers` are patterns of calling images (none: all
     images). `test` is a shell command that checks the output. If it is None, the output is
-    compared. `jobs` is how many runs go on at a time. `timeout` is how many seconds one run may
+    compared. `jobs` is how many runs go on at a time, None for one
+    on each processor. `timeout` is how many seconds one run may
     take. If it is None, the limit follows from the first run.
     """
 
-    __slots__ = ("callers", "command", "follow", "functions", "jobs", "test", "timeout")
-
-    def __init__(
-        self,
-        command: list[str],
-        functions: list[str],
-        *,
-        callers: list[str] | None = None,
-        follow: bool = False,
-        test: str | None = None,
-        jobs: int | None = None,
-        timeout: float | None = None,
-    ) -> None:
-        self.command = command
-        self.functions = functions
-        self.callers = callers or []
-        self.follow = follow
-        self.test = test
-        self.jobs = jobs or len(os.sched_getaffinity(0))
-        self.timeout = timeout
+    command: list[str]
+    functions: list[str]
+    callers: Sequence[str] = ()
+    follow: bool = False
+    test: str | None = None
+    jobs: int | None = None
+    timeout: float | None = None
 
     def rule(self) -> InjectRule:
         """Return a rule that covers all the calls of the sweep. Raises UsageError."""
@@ -179,11 +169,12 @@ class Sweep:
     # ---- each site
 
     def _try_all(self, runs: Runs, sites: list[Site]) -> None:
+        jobs = self._settings.jobs or len(os.sched_getaffinity(0))
         waiting = sites[::-1]
         running: dict[SweepRun, tuple[Site, IO[bytes] | None]] = {}
         tested: dict[SweepRun, tuple[Site, RunEnd]] = {}
         while waiting or running or tested:
-            while waiting and len(runs) < self._settings.jobs:
+            while waiting and len(runs) < jobs:
                 site = waiting.pop()
                 kept = self._room()
                 order = Order(self._settings.command, follow=self._settings.follow, site=site)
