@@ -396,21 +396,6 @@ class Mappings:
     bytes at that time. `temporary` has counts and bytes by (thread, stack).
     """
 
-    __slots__ = (
-        "_bytes",
-        "_count",
-        "_is_heap",
-        "_last",
-        "_most",
-        "_newest",
-        "_spaces",
-        "alive",
-        "at_peak",
-        "peak_tsc",
-        "temporary",
-        "totals",
-    )
-
     def __init__(self, is_heap: Callable[[int, int], bool]) -> None:
         """Begin without mappings. `is_heap` tells whether a (program, stack) called brk or sbrk.
 
@@ -525,20 +510,6 @@ class MatchedBlocks:
     again. `strange` counts frees of unknown blocks, except in forked children, which free what
     their parent has made.
     """
-
-    __slots__ = (
-        "_is_sampled",
-        "count",
-        "end",
-        "size",
-        "stack",
-        "start",
-        "strange",
-        "temporary",
-        "thread",
-        "unseen",
-        "variance",
-    )
 
     def __init__(self, events: BlockEvents, sample_bytes: int | None = None) -> None:
         self._is_sampled = sample_bytes is not None

@@ -25,7 +25,7 @@ from soscope.instruments.prof.model import (
 from soscope.linker.collect import shortfall
 from soscope.linker.library import open_image
 from soscope.model.filemap import FileSlot
-from soscope.model.record import PlainRecord, Record
+from soscope.model.record import Record, fresh
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -323,7 +323,7 @@ CALL_ROOM = 5  # bytes of a call instruction
 _ENTRY = 64  # bytes; more than any compiler reserves
 
 
-class Instrumentation(PlainRecord):
+class Instrumentation(Record):
     """The instrumentation of a file.
 
     `kind` is a word of check.py, None if the file is not instrumented. `sites` are the calls of
@@ -338,48 +338,33 @@ class Instrumentation(PlainRecord):
     the code of its machine can be read.
     """
 
-    __slots__ = (
-        "compilers",
-        "functions",
-        "has_code",
-        "has_mcount_table",
-        "has_slot",
-        "has_xray",
-        "inlined",
-        "inlined_span",
-        "kind",
-        "loads",
-        "mapped",
-        "nops",
-        "only_bare",
-        "others",
-        "path",
-        "realigned",
-        "relro",
-        "resolvers",
-        "sites",
-    )
+    path: str
+    mapped: ElfMap
+    relro: str
+    compilers: set[str]
+    has_code: bool
+    kind: str | None = None
+    sites: int | None = 0
+    functions: int | None = 0
+    inlined: int | None = None
+    inlined_span: tuple[int, int] | None = None
+    has_slot: bool = False
+    only_bare: bool = False
+    loads: int = 0
+    others: dict[str, int] = fresh(dict)
+    realigned: int = 0
+    resolvers: list[str] = fresh(list)
+    nops: dict[tuple[int, ...], int] = fresh(dict)
 
-    def __init__(self, path: str, mapped: ElfMap) -> None:
-        self.path = path
-        self.mapped = mapped
-        self.kind: str | None = None
-        self.sites: int | None = 0
-        self.functions: int | None = 0
-        self.inlined: int | None = None
-        self.inlined_span: tuple[int, int] | None = None
-        self.relro = relro_of(mapped)
-        self.has_slot = False
-        self.only_bare = False
-        self.loads = 0
-        self.others: dict[str, int] = {}
-        self.realigned = 0
-        self.resolvers: list[str] = []
-        self.compilers = _compilers(mapped)
-        self.nops: dict[tuple[int, ...], int] = {}
-        self.has_code = part(mapped.machine, "calls") is not None
-        self.has_xray = mapped.sections.named("xray_instr_map") is not None
-        self.has_mcount_table = mapped.sections.named("__mcount_loc") is not None
+    @property
+    def has_xray(self) -> bool:
+        """Return whether the file has a table of XRay, of -fxray-instrument."""
+        return self.mapped.sections.named("xray_instr_map") is not None
+
+    @property
+    def has_mcount_table(self) -> bool:
+        """Return whether the file has a table of calls of mcount, of -mrecord-mcount."""
+        return self.mapped.sections.named("__mcount_loc") is not None
 
     @property
     def rooms(self) -> int:
@@ -407,7 +392,8 @@ def _look(path: str, mapped: ElfMap) -> Instrumentation:
     what = "debugging information alone" if mapped.is_hollow else unlinked.get(mapped.kind)
     if what is not None:
         raise FormatError(f"{path}: e_type at offset 0x10: {what}", field="e_type", offset=16)
-    library = Instrumentation(path, mapped)
+    has_code = part(mapped.machine, "calls") is not None
+    library = Instrumentation(path, mapped, relro_of(mapped), _compilers(mapped), has_code)
     tables = symbol_tables(mapped)
     hooks = ProfilingHooks(mapped, tables)
     returns = _hooked(library, hooks)

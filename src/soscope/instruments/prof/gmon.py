@@ -441,11 +441,7 @@ def ldprofile_profile(counted: LdProfile, functions: ImageFunctions) -> Profile:
 
 def _code_pages(elf: ElfImage) -> list[tuple[int, int]]:
     """Return the first and last address of a library's code, for each usual page size."""
-    code = [
-        (segment.vaddr, segment.vaddr + segment.memsz)
-        for segment in elf.segments
-        if segment.type == c.PT_LOAD and segment.flags & c.PF_X
-    ]
+    code = _code(elf)
     if not code:
         return []
     low, high = min(start for start, _ in code), max(end for _, end in code)

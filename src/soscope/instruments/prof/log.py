@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from soscope.instruments.prof.instrumented import ROOT, CallNode, ReportedCalls, ThreadCalls
 from soscope.instruments.prof.timeline import ThreadTimeline
-from soscope.model.record import PlainRecord
 from soscope.recording.columns import Times
 from soscope.recording.names import RecordedProgram
 from soscope.recording.reader import RecordingFile
@@ -33,7 +32,7 @@ _FLAGS = (1 << layout.REPORTED_TICKS) - 1
 _HIGH = (0xFFF_FFFF >> layout.REPORTED_TICKS) << layout.REPORTED_TICKS
 
 
-class ThreadLog(PlainRecord):
+class ThreadLog:
     """The calls of one thread, in the order in which they began.
 
     `start` and `ticks` are of the processor's clock and include the time of the hooks. `function`
@@ -42,19 +41,6 @@ class ThreadLog(PlainRecord):
     recording. `is_open` tells for each call whether it had not returned at the end. `overwritten`
     is the number of missing calls, whose units were used for other calls.
     """
-
-    __slots__ = (
-        "around",
-        "flags",
-        "function",
-        "is_open",
-        "overwritten",
-        "pid",
-        "start",
-        "ticks",
-        "tid",
-        "waits",
-    )
 
     def __init__(self, pid: int, tid: int, units: _Units, waits: _Units, is_open: Booleans) -> None:
         self.pid = pid

@@ -470,7 +470,7 @@ class DescribedFunctions:
     def _has(self, image: ElfImage, name: str) -> bool:
         if self._prototypes.is_known(name):  # the name is looked for in another library
             return self._foreign.is_other(image, name)
-        return _defines(image, name)
+        return _has(image, name)
 
     def _is_known(self, name: str) -> bool:
         if self._foreign.is_defined(name):
@@ -544,13 +544,6 @@ def unanswered(count: int) -> str:
 
 def _has_ltrace_files() -> bool:
     return any(os.path.exists(os.path.expanduser(path)) for path in LTRACE_FILES)
-
-
-def _defines(image: ElfImage, name: str) -> bool:
-    try:
-        return image.symbols.lookup(name) is not None
-    except FormatError:
-        return False
 
 
 def _twin(name: str) -> str:

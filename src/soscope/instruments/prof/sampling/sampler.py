@@ -75,20 +75,6 @@ class SampledThread:
     that it had spent before its sampling began.
     """
 
-    __slots__ = (
-        "account",
-        "had_processor",
-        "in_calls",
-        "looked",
-        "next",
-        "number",
-        "owed",
-        "ran",
-        "size",
-        "tid",
-        "turns",
-    )
-
     def __init__(
         self, pid: int, tid: int, period: int, tally: SampleTally, *, is_new: bool
     ) -> None:

@@ -34,21 +34,6 @@ _PAUSE = 0.1  # seconds between looks for new images
 class SampledImage:
     """Code of one image, [start, end) at run time. `image` is None for the agent's code."""
 
-    __slots__ = (
-        "_file",
-        "_memory",
-        "_table",
-        "bias",
-        "end",
-        "identity",
-        "image",
-        "inode",
-        "name",
-        "offset",
-        "path",
-        "start",
-    )
-
     def __init__(
         self, image: LoadedImage | None, start: int, end: int, memory: ByteSource | None = None
     ) -> None:
