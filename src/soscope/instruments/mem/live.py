@@ -314,31 +314,21 @@ class LiveBlocks:
 
     def _growth(self, report: MemReport, main: str) -> Growth:
         (begun, before), (now, after) = self._looks[0], self._looks[-1]
-        a, b, frames = MemSums(0), MemSums(0), _Fastest()
+        a, b = MemSums(0), MemSums(0)
+        fastest: dict[Place, tuple[tuple[int, int], tuple[StackFrame, ...]]] = {}
         for stack in before.keys() | after.keys():
             place = place_in(main, *stack)
             old, new = before.get(stack, _NOTHING), after.get(stack, _NOTHING)
             a.add(place, *old)
             b.add(place, *new)
-            frames.take(place, stack[1], (new[0] - old[0], new[1] - old[1]))
+            grown = new[0] - old[0], new[1] - old[1]
+            if place not in fastest or grown > fastest[place][0]:
+                fastest[place] = grown, stack[1]
         rows: list[DiffRow] = [row for row in changes(a, b) if row.growth != _NOTHING]
         growth = Growth(self._pid, (now - begun) / _NS, rows, *b.total, BLOCKS)
-        growth.frames = frames.by_place
+        growth.frames = {place: frames for place, (_, frames) in fastest.items()}
         growth.notes = report.notes
         return growth
-
-
-class _Fastest:
-    """For each place, the stack that has grown most."""
-
-    def __init__(self) -> None:
-        self.by_place: dict[Place, tuple[StackFrame, ...]] = {}
-        self._growth: dict[Place, tuple[int, int]] = {}
-
-    def take(self, place: Place, frames: tuple[StackFrame, ...], growth: tuple[int, int]) -> None:
-        if place not in self._growth or growth > self._growth[place]:
-            self._growth[place] = growth
-            self.by_place[place] = frames
 
 
 def _sums(report: MemReport) -> _Sums:

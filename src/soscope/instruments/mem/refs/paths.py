@@ -41,7 +41,22 @@ _FRAMES = (".gi_frame", ".cr_frame", ".ag_frame")  # generators' attributes with
 _UNKNOWN = "?"  # a type that cannot be read
 
 
-class PythonPaths:
+class _Paths:
+    """The memory of a process, and the references between its objects."""
+
+    def __init__(self, memory: ByteSource, graph: RefGraph) -> None:
+        self._memory = memory
+        self._graph = graph
+
+    def _held(self, link: Link) -> int:
+        return int(self._graph.targets[link.row])
+
+    def _word(self, addr: int) -> int:
+        data = self._memory.read(addr, 8)
+        return int.from_bytes(data, "little") if len(data) == 8 else 0
+
+
+class PythonPaths(_Paths):
     """Finds and names paths in the references of one CPython, which stands still meanwhile."""
 
     def __init__(
@@ -53,9 +68,8 @@ class PythonPaths:
         end: float,
     ) -> None:
         """Prepare the search. `modules` is the address of sys.modules; for `end` see RefSearch."""
-        self._memory = memory
+        super().__init__(memory, graph)
         self._layout = python
-        self._graph = graph
         self._referents = Referents(memory, python, PythonTypes(memory, python))
         self._modules: dict[int, str] = {}  # module objects
         self._namespaces: dict[int, str] = {}  # dictionaries of modules
@@ -240,13 +254,6 @@ class PythonPaths:
     def _holder(self, link: Link) -> int:
         return int(self._graph.addrs[link.holder])
 
-    def _held(self, link: Link) -> int:
-        return int(self._graph.targets[link.row])
-
-    def _word(self, addr: int) -> int:
-        data = self._memory.read(addr, 8)
-        return int.from_bytes(data, "little") if len(data) == 8 else 0
-
 
 def _attribute(hold: Hold) -> Hold:
     """Return how an attribute is held, from how its dictionary holds the value."""
@@ -281,13 +288,12 @@ _SAID = {
 ITEM = "item"
 
 
-class RubyPaths:
+class RubyPaths(_Paths):
     """Finds and names paths in the references of one Ruby, which stands still meanwhile."""
 
     def __init__(self, memory: ByteSource, graph: RefGraph, names: RubyNames, end: float) -> None:
         """Prepare the search. For `end` see RefSearch."""
-        self._memory = memory
-        self._graph = graph
+        super().__init__(memory, graph)
         self._names = names
         ranks = (graph.holder_kinds == layout.REF_ROOT).astype(np.int64)
         self._search = RefSearch(graph, ranks, end)
@@ -356,12 +362,5 @@ class RubyPaths:
         kind = self._flags(addr) & layout.RUBY_KIND
         return self._names.of_class(kind, self._word(addr + 8), 1)
 
-    def _held(self, link: Link) -> int:
-        return int(self._graph.targets[link.row])
-
     def _flags(self, addr: int) -> int:
         return self._word(addr)
-
-    def _word(self, addr: int) -> int:
-        data = self._memory.read(addr, 8)
-        return int.from_bytes(data, "little") if len(data) == 8 else 0
