@@ -6,12 +6,13 @@ from __future__ import annotations
 from os.path import normpath
 from time import localtime, mktime
 
+from soscope.instruments.trace.outcome import chosen, for_filters
 from soscope.model.call import ENDED_RETURN, NOTHING, Entry, Exit, Stretch, WholeCall
 from soscope.model.image import TracedSlot, is_error
 from soscope.model.record import Record, fresh
 from soscope.prototypes import catalog
 from soscope.recording.units import captured
-from soscope.select.filter import Selection, chooses, rules_matched
+from soscope.select.filter import Selection, rules_matched
 from soscope.select.where import Address
 
 TYPE_CHECKING = False
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from soscope.instruments.trace.descriptors import Descriptors
-    from soscope.model.image import TracedImage
     from soscope.prototypes import Prototypes
     from soscope.prototypes.formats import Argument
     from soscope.select.where import Condition, Value
@@ -186,26 +186,12 @@ class Choice(Record, kw_only=True):
 
 def slot_is_chosen(selection: Selection, slot: TracedSlot) -> bool:
     """Return whether a filter chooses a slot, with the same result as in the agent."""
-    caller, callee = _named(slot.caller), _named(slot.callee)
-    return chooses(
-        selection,
-        slot.symbol,
-        caller=caller[0],
-        callee=callee[0],
-        caller_path=caller[1],
-        callee_path=callee[1],
-        caller_is_main=caller[2],
-        callee_is_main=callee[2],
-    )
+    return chosen(selection, slot.symbol, slot.caller, slot.callee)
 
 
 def rules_about(selection: Selection, slot: TracedSlot) -> list[bool]:
     """Return for each rule of a filter whether it matches a slot."""
-    return rules_matched(selection, slot.symbol, _named(slot.caller), _named(slot.callee))
-
-
-def _named(image: TracedImage | None) -> tuple[str, str, bool]:
-    return ("", "", False) if image is None else (image.name, image.path, image.is_main)
+    return rules_matched(selection, slot.symbol, for_filters(slot.caller), for_filters(slot.callee))
 
 
 # Looks up properties of single calls by name: arguments, result, and others.

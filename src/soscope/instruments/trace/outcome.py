@@ -58,7 +58,7 @@ def called_inside(selection: Selection, slots: Iterable[TracedSlot]) -> dict[str
         if image is None or (image, symbol) in through_slots:
             continue
         name = symbol.encode("utf-8", "surrogateescape")
-        if any(pattern.matches(name) for pattern in named) and _chosen(
+        if any(pattern.matches(name) for pattern in named) and chosen(
             selection, symbol, image, image
         ):
             functions.setdefault(image.name, []).append(symbol)
@@ -78,22 +78,34 @@ def called_by_pointers(selection: Selection, images: Iterable[TracedImage]) -> d
         for symbol in pointed_functions(image.path) if image.slots_hooked else ():
             paths = which_define(symbol, [other.path for other in known if other is not image])
             callee = next((other for other in known if other.path in paths[:1]), image)
-            if _chosen(selection, symbol, image, callee):
+            if chosen(selection, symbol, image, callee):
                 functions.setdefault(image.name, []).append(symbol)
     return functions
 
 
-def _chosen(selection: Selection, symbol: str, caller: TracedImage, callee: TracedImage) -> bool:
+def chosen(
+    selection: Selection, symbol: str, caller: TracedImage | None, callee: TracedImage | None
+) -> bool:
+    """Return whether a filter chooses the calls of a symbol, with the same result as in the agent.
+
+    Images are None if they are not known.
+    """
+    by, of = for_filters(caller), for_filters(callee)
     return chooses(
         selection,
         symbol,
-        caller=caller.name,
-        callee=callee.name,
-        caller_path=caller.path,
-        callee_path=callee.path,
-        caller_is_main=caller.is_main,
-        callee_is_main=callee.is_main,
+        caller=by[0],
+        callee=of[0],
+        caller_path=by[1],
+        callee_path=of[1],
+        caller_is_main=by[2],
+        callee_is_main=of[2],
     )
+
+
+def for_filters(image: TracedImage | None) -> tuple[str, str, bool]:
+    """Return an image as filters know it: name, path, and whether it is the program itself."""
+    return ("", "", False) if image is None else (image.name, image.path, image.is_main)
 
 
 # The outcome of a trace: the programs, what was hooked, what was lost.
