@@ -168,10 +168,22 @@ class RecordingFile:
     @property
     def family(self) -> str:
         """Return the verbs that read it: "trace", "mem" or "prof"."""
-        options = self.meta.get("options")
-        if not isinstance(options, dict) or "mode" in options:
+        options = self.options
+        if "mode" in options:
             return _TRACE
         return next((name for key, name in _FAMILIES.items() if key in options), _TRACE)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Return the options of its session and instruments, {} if they are not known."""
+        options = self.meta.get("options")
+        return options if isinstance(options, dict) else {}
+
+    @property
+    def totals(self) -> dict[str, Any]:
+        """Return what instruments have said at the end, {} if there is no end."""
+        totals = (self.end or {}).get("totals")
+        return totals if isinstance(totals, dict) else {}
 
     def expect(self, *families: str) -> None:
         """Raise RecordingError unless the verbs of one of `families` can read the recording."""

@@ -146,7 +146,7 @@ def _calls(recording: RecordingFile, options: _Options) -> int:
             raise RecordingError(f"'{options.path}' is a recording of soscope trace without a call")
         with WholeFile(options.output, not_over=options.path) as file:
             notes = recording.lacking + _write(replay, options.format, file, options.settings)
-        notes += stack_remarks((recording.end or {}).get("totals"))
+        notes += stack_remarks(recording.totals)
         if recording.damage is not None:
             notes.append(f"{recording.path}: {recording.damage}")
         elif not recording.complete:

@@ -243,17 +243,15 @@ def judge(recording: RecordingFile, process: MemProcess) -> None:
 
 def _was_left(recording: RecordingFile) -> bool:
     """Return whether a recording of running processes reaches the moment of detaching."""
-    options = recording.meta.get("options")
-    is_attached = isinstance(options, dict) and bool(options.get("processes"))
     end = recording.end
+    is_attached = bool(recording.options.get("processes"))
     return is_attached and end is not None and end.get("why") in _LEFT
 
 
 def command_of(recording: RecordingFile) -> list[str]:
     """Return the recorded command line, of a started command or of a running process."""
     words = recording.meta.get("command")
-    options = recording.meta.get("options")
-    blocks = options.get("blocks") if isinstance(options, dict) else None
+    blocks = recording.options.get("blocks")
     if not words and isinstance(blocks, dict):
         words = blocks.get("command")
     return [str(word) for word in words] if isinstance(words, list) else []

@@ -104,13 +104,13 @@ def add_native(
     if source.strange:
         notes.append(_strange(recording, source.strange))
     notes += source.notes
-    totals = (recording.end or {}).get("totals")
-    lost = totals.get("blocks", {}) if isinstance(totals, dict) else {}
-    if isinstance(lost, dict) and lost.get("stacks_lost"):
+    lost = recording.totals.get("blocks")
+    lost = lost if isinstance(lost, dict) else {}
+    if lost.get("stacks_lost"):
         notes.append(f"{lost['stacks_lost']:,} calls have no stack: there was no room for it")
-    if isinstance(lost, dict) and lost.get("threads_lost"):
+    if lost.get("threads_lost"):
         notes.append(f"{lost['threads_lost']:,} threads were made whose stacks are not known")
-    if isinstance(lost, dict) and isinstance(lost.get("notes"), list):
+    if isinstance(lost.get("notes"), list):
         notes += map(str, lost["notes"])
 
 
@@ -132,8 +132,7 @@ def _add_threads(report: MemReport, source: _Source, amounts: Iterable[Amount]) 
 
 
 def _strange(recording: RecordingFile, count: int) -> str:
-    options = recording.meta.get("options")
-    if isinstance(options, dict) and options.get("processes"):
+    if recording.options.get("processes"):
         return f"{count:,} frees of blocks that were made before soscope came"
     return f"{count:,} frees of blocks whose allocation was not seen"
 

@@ -53,8 +53,7 @@ def report_of(
     something else, or if its blocks have no ages.
     """
     recording.expect("mem")
-    options = recording.meta.get("options")
-    modes = options if isinstance(options, dict) else {}
+    modes = recording.options
     objects, blocks = modes.get("objects"), modes.get("blocks")
     if not isinstance(objects, dict) and not isinstance(blocks, dict):
         raise RecordingError(f"'{recording.path}' is damaged: it does not say what was recorded")
@@ -121,7 +120,7 @@ def _add_objects(recording: RecordingFile, report: MemReport) -> None:
         report.notes.append(
             f"objects are estimates: one in {report.sample_bytes:,} bytes was chosen by chance"
         )
-    if isinstance(notes := _totals_of(recording).get("notes"), list):
+    if isinstance(notes := recording.totals.get("notes"), list):
         report.notes += map(str, notes)
 
 
@@ -191,7 +190,7 @@ def _is_row(row: object) -> bool:
 
 def _add_rss(recording: RecordingFile, report: MemReport) -> None:
     """Add up the resident memory of all processes."""
-    said = _totals_of(recording).get("rss")
+    said = recording.totals.get("rss")
     rows = said if isinstance(said, list) else []
     parts = [row[1] for row in rows if isinstance(row, list) and len(row) == _PAIR]
     known = [part for part in parts if _is_rss(part)]
@@ -209,11 +208,6 @@ def _is_rss(parts: object) -> bool:
         and len(parts) == len(RssParts.__slots__)
         and all(isinstance(part, int) and abs(part) < _TOO_MANY for part in parts)
     )
-
-
-def _totals_of(recording: RecordingFile) -> dict[str, Any]:
-    totals = (recording.end or {}).get("totals")
-    return totals if isinstance(totals, dict) else {}
 
 
 def _sum(counts: list[object]) -> int | None:

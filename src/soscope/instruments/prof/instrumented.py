@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from soscope.control.outcome import Price, ProgramOutcome
     from soscope.instruments.prof.log import ThreadLog
-    from soscope.recording.reader import RecordingFile
     from soscope.select.patterns import Automaton
     from soscope.wire.block import ControlBlock
 
@@ -379,13 +378,6 @@ def _doubt(node: CallNode, timed: int) -> float:
 # Calls that instrumented code has reported, in the format of a recording.
 
 _NODE = CallNode.__slots__
-
-
-def is_logged(recording: RecordingFile) -> bool:
-    """Return whether a recording has single calls reported by instrumented code."""
-    options = recording.meta.get("options")
-    said = options.get("prof") if isinstance(options, dict) else None
-    return isinstance(said, dict) and said.get("mode") == MODE_LOG
 
 
 def pack(calls: ReportedCalls) -> dict[str, object]:

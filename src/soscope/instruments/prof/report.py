@@ -47,11 +47,9 @@ def profile_of(
         boundary=_word(options.get("boundary")),
     )
     profile.is_chosen = options.get("chosen") is True
-    totals = end.get("totals")
-    if isinstance(totals, dict):
-        profile.processor_ns = _number(totals.get("processor_ns"))
-        if isinstance(whys := totals.get("not_sampled"), list):
-            profile.not_sampled = [str(why) for why in whys]
+    profile.processor_ns = _number(recording.totals.get("processor_ns"))
+    if isinstance(whys := recording.totals.get("not_sampled"), list):
+        profile.not_sampled = [str(why) for why in whys]
     if timeline and profile.mode == MODE_LOG:
         profile.timeline = []
     if recording.reported or profile.boundary is not None or profile.mode == MODE_LOG:
@@ -115,8 +113,7 @@ def _unmet(recording: RecordingFile, options: dict[str, Any]) -> list[str]:
 
 def prof_options(recording: RecordingFile) -> dict[str, Any] | None:
     """Return how a profile was recorded, None if the recording is about something else."""
-    options = recording.meta.get("options")
-    said = options.get("prof") if isinstance(options, dict) else None
+    said = recording.options.get("prof")
     return said if isinstance(said, dict) else None
 
 

@@ -11,12 +11,12 @@ from soscope.instruments.prof.instrumented import (
     CallNode,
     ReportedCalls,
     ThreadCalls,
-    is_logged,
     means_of,
     node_times,
     unpack,
 )
 from soscope.instruments.prof.model import (
+    MODE_LOG,
     MODE_QUIET,
     NOBODY,
     ProfFunction,
@@ -25,6 +25,7 @@ from soscope.instruments.prof.model import (
     ProfThread,
 )
 from soscope.instruments.prof.names import RecordedNames
+from soscope.instruments.prof.report import prof_options
 from soscope.instruments.prof.views import ArcSums
 from soscope.recording.names import RecordedProgram, in_image
 from soscope.recording.reader import RecordingFile
@@ -118,7 +119,7 @@ def reported_calls(recording: RecordingFile) -> list[tuple[int, ReportedCalls]]:
     Raises FormatError for damage.
     """
     reported = [(number, unpack(said)) for number, said in recording.reported]
-    if is_logged(recording):
+    if (prof_options(recording) or {}).get("mode") == MODE_LOG:
         from soscope.instruments.prof.log import add_logged
 
         add_logged(recording, reported)

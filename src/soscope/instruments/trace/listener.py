@@ -75,14 +75,9 @@ class Destination:
         del meanwhile
 
 
-# Notes about what the stacks of a trace lack.
-
-_NO_STACKS = "the recording has no stacks: soscope trace -k --record FILE ... keeps them"
-
-
-def stack_remarks(totals: object) -> list[str]:
+def stack_remarks(totals: dict[str, object]) -> list[str]:
     """Return a line for each loss of stacks in `totals`, the totals of a trace."""
-    said = totals.get("stacks") if isinstance(totals, dict) else None
+    said = totals.get("stacks")
     if not isinstance(said, dict):
         return []
     lost, notes = said.get("lost"), said.get("notes")
@@ -90,16 +85,6 @@ def stack_remarks(totals: object) -> list[str]:
     if isinstance(lost, int) and lost:
         lines.append(f"{lost:,} calls have no stack: there was no room for more")
     return lines
-
-
-def recorded_remarks(options: dict[str, object], depth: int) -> list[str]:
-    """Return a note if a recording made with `options` has fewer frames than `depth`."""
-    kept = options.get("stacks")
-    if not depth:
-        return []
-    if not isinstance(kept, int) or not kept:
-        return [_NO_STACKS]
-    return [f"stacks were recorded with --stack-depth {kept}"] if kept < depth else []
 
 
 # The nesting of calls, among the calls that a listener gets.

@@ -15,7 +15,7 @@ from soscope.control.outcome import (
 from soscope.errors import FormatError, SoscopeError, UsageError
 from soscope.instruments.trace.choice import Choice, rules_about
 from soscope.instruments.trace.filters import choose
-from soscope.instruments.trace.listener import Listener, recorded_remarks, stack_remarks
+from soscope.instruments.trace.listener import Listener, stack_remarks
 from soscope.instruments.trace.outcome import (
     STOPPED_CUT,
     MergedPrograms,
@@ -38,22 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # Notes about what a reader asks for and a recording does not contain.
-
-
-def lacking_shown(
-    options: dict[str, object], *, string_limit: int, has_durations: bool
-) -> list[str]:
-    """Return a line for each missing part of calls that is to be shown.
-
-    `options` are the same as for `lacking`.
-    """
-    lines = []
-    kept = options.get("string_limit")
-    if isinstance(kept, int) and max(kept, DEFAULT_STRING_LIMIT) < string_limit:
-        lines.append(f"strings were recorded with -s {kept}: what is behind that was not kept")
-    if has_durations and options.get("entry_only"):
-        lines.append("the recording has no ends of calls (--entry-only), so no durations")
-    return lines
 
 
 def lacking(choice: Choice, options: dict[str, object], recording: RecordingFile) -> list[str]:
@@ -110,8 +94,7 @@ class Replay:
         """
         self.recording = path if isinstance(path, RecordingFile) else RecordingFile.open(path)
         self.recording.expect("trace")
-        options = self.recording.meta.get("options")
-        self._options: dict[str, object] = options if isinstance(options, dict) else {}
+        self._options: dict[str, object] = self.recording.options
         self.mode = str(self._options.get("mode") or MODE_TRACE)
         command = self.recording.meta.get("command")
         self.command = [str(word) for word in command] if isinstance(command, list) else []
@@ -143,10 +126,19 @@ class Replay:
 
     def lacks_shown(self, *, depth: int, string_limit: int, has_durations: bool) -> list[str]:
         """Return notes about missing frames (of `depth`), cut strings, or missing durations."""
-        return [
-            *recorded_remarks(self._options, depth),
-            *lacking_shown(self._options, string_limit=string_limit, has_durations=has_durations),
-        ]
+        lines = []
+        if depth and not self.stack_depth:
+            lines.append(
+                "the recording has no stacks: soscope trace -k --record FILE ... keeps them"
+            )
+        elif self.stack_depth < depth:
+            lines.append(f"stacks were recorded with --stack-depth {self.stack_depth}")
+        kept = self._options.get("string_limit")
+        if isinstance(kept, int) and max(kept, DEFAULT_STRING_LIMIT) < string_limit:
+            lines.append(f"strings were recorded with -s {kept}: what is behind that was not kept")
+        if has_durations and self._options.get("entry_only"):
+            lines.append("the recording has no ends of calls (--entry-only), so no durations")
+        return lines
 
     def close(self) -> None:
         """Close the file."""
@@ -273,9 +265,7 @@ class Replay:
         return prototypes
 
     def _injected(self) -> dict[str, object] | None:
-        totals = (self.recording.end or {}).get("totals")
-        counted = totals.get("inject") if isinstance(totals, dict) else None
-        said = counted or self._options.get("inject")
+        said = self.recording.totals.get("inject") or self._options.get("inject")
         return said if isinstance(said, dict) else None
 
     def _words(self, name: str) -> list[str]:
@@ -324,7 +314,7 @@ class Replay:
         end = recording.end or {}
         why = recording.why
         stopped = ""
-        remarks = [*recording.lacking, *self._remarks, *stack_remarks(end.get("totals"))]
+        remarks = [*recording.lacking, *self._remarks, *stack_remarks(recording.totals)]
         if not recording.complete:
             stopped = why if why in _WANTED else STOPPED_CUT
         if recording.damage is not None:
@@ -394,14 +384,11 @@ class Replay:
 def _leave(program: TraceProgramOutcome, choice: Choice) -> None:
     """Remove the counts of slots that are not chosen."""
     chosen = {slot.index for slot in program.slots if choice.takes_slot(slot)}
-    if program.counts is not None:
-        program.counts = {slot: cell for slot, cell in program.counts.items() if slot in chosen}
-    if program.stats is not None:
-        program.stats = {slot: cell for slot, cell in program.stats.items() if slot in chosen}
-    if program.durations is not None:
-        program.durations = {
-            slot: classes for slot, classes in program.durations.items() if slot in chosen
-        }
+    for name in ("counts", "stats", "durations"):
+        of_slots = getattr(program, name)
+        if of_slots is not None:
+            kept = {slot: what for slot, what in of_slots.items() if slot in chosen}
+            setattr(program, name, kept)
 
 
 def _untraced(value: object) -> list[tuple[str, str]]:
