@@ -15,19 +15,22 @@ from soscope.frames.names import HEAP_APIS
 from soscope.instruments.mem.lifetimes import (
     EARLY,
     FOREVER,
+    UNIT,
     BlockEvents,
+    Booleans,
     Collector,
     CountedBlocks,
     Integers,
     MappedArea,
     Mappings,
     MatchedBlocks,
+    Numbers,
     Rates,
     replaced,
 )
 from soscope.recording import format as form
 from soscope.recording.clock import Clock
-from soscope.recording.sink import Sink, Stop, Told
+from soscope.recording.sink import Sink, Stop, Tee
 from soscope.wire import layout
 
 TYPE_CHECKING = False
@@ -45,8 +48,6 @@ PEAK, PEAK_BYTES, PEAK_VARIANCE = 9, 10, 11  # blocks that were alive at the pea
 OLD, OLD_BYTES, OLD_VARIANCE = 12, 13, 14  # blocks that are alive and old enough
 COLUMNS = 15
 
-Numbers = npt.NDArray[np.float64]
-SumIntegers = npt.NDArray[np.int64]
 
 _LENGTH = struct.Struct("<I")
 _KEY = np.dtype("<i8")
@@ -78,7 +79,7 @@ class SumRows:
         rows: Numbers = self._room[: len(self.keys)]
         return rows
 
-    def places(self, keys: SumIntegers) -> SumIntegers:
+    def places(self, keys: Integers) -> Integers:
         """Return the index of the row of each key. New keys get new rows."""
         unique, inverse = np.unique(keys, return_inverse=True)
         at = np.empty(len(unique), np.int64)
@@ -90,10 +91,10 @@ class SumRows:
             at[number] = place
         while len(self._room) < len(self.keys):
             self._room = np.concatenate((self._room, np.zeros_like(self._room)))
-        places: SumIntegers = at[inverse]
+        places: Integers = at[inverse]
         return places
 
-    def add(self, column: int, places: SumIntegers, amounts: Numbers) -> None:
+    def add(self, column: int, places: Integers, amounts: Numbers) -> None:
         """Add amounts to one column of rows. A row may occur several times in `places`."""
         count = len(self.keys)
         self._room[:count, column] += np.bincount(places, amounts, count)
@@ -105,7 +106,7 @@ class SumRows:
         return _LENGTH.pack(len(text)) + text + keys + self.values.astype(_VALUE).tobytes()
 
 
-def unpack(data: bytes) -> tuple[dict[str, Any], SumIntegers, Numbers]:
+def unpack(data: bytes) -> tuple[dict[str, Any], Integers, Numbers]:
     """Return the head, the keys and the rows that `pack` has packed. Raises ValueError."""
     if len(data) < _LENGTH.size:
         raise ValueError(f"sums of {len(data)} bytes")
@@ -134,10 +135,8 @@ _MANY = 100_000  # events that make a round of adding up worthwhile
 _EVERY = 1.0  # seconds between two writings of the sums,
 _SHARE = 20  # or this many times the duration of one writing
 
-Booleans = npt.NDArray[np.bool_]
 
-
-class Aggregate(Sink):
+class Aggregate(Tee):
     """Stands before a recording, which then gets names, processes and sums, but no units.
 
     `sample_bytes` is the same as for `MatchedBlocks`. If `older_ns` is not 0, blocks that are
@@ -155,6 +154,7 @@ class Aggregate(Sink):
         counted: CountedBlocks | None = None,
         beat: Callable[[], object] = lambda: None,
     ) -> None:
+        super().__init__(recording)
         self._recording = recording
         self._sample_bytes = sample_bytes
         self._older_ns = older_ns
@@ -170,7 +170,7 @@ class Aggregate(Sink):
         self._apis: dict[int, bytearray] = {}  # for each program: the functions of its stacks
         self._rows = SumRows()
         self._rates = Rates()
-        self._live = BlockEvents(np.empty(0, _UNIT), np.empty(0, np.int32), [])
+        self._live = BlockEvents(np.empty(0, UNIT), np.empty(0, np.int32), [])
         self._last_made: Integers = np.zeros(0, np.int64)  # by thread: tsc of its newest block
         self._mappings = Mappings(self._is_heap)
         self._bytes = self._count = 0.0  # sums of the blocks that are alive
@@ -189,17 +189,11 @@ class Aggregate(Sink):
         """Note that all calls are hooked."""
         self._begun = time.time_ns()
 
-    def program(self, index: int, facts: dict[str, object]) -> None:  # noqa: D102  see Sink
-        self._recording.program(index, facts)
-
     def table(self, kind: int, program: int, first: int, data: bytes) -> None:  # noqa: D102  see Sink
         if kind == form.STACKS:
             stacks = self._apis.setdefault(program, bytearray(8))
             stacks[8 * first : 8 * first + len(data)] = data
         self._recording.table(kind, program, first, data)
-
-    def spoiled(self, program: int, count: int) -> None:  # noqa: D102  see Sink
-        self._recording.spoiled(program, count)
 
     def chunk(self, program: int, header: bytes, first: int, units: bytes) -> None:  # noqa: D102  see Sink
         self._collector.chunk(program, header, first, units)
@@ -207,21 +201,9 @@ class Aggregate(Sink):
     def chunks(self, program: int, data: bytes | memoryview) -> None:  # noqa: D102  see Sink
         self._collector.chunks(program, bytes(data))
 
-    def event(self, event: Told) -> None:  # noqa: D102  see Sink
-        self._recording.event(event)
-
     def stop(self, stop: Stop) -> None:  # noqa: D102  see Sink
         self._end = self._end or stop.tsc
         self._recording.stop(stop)
-
-    def dropped(self, program: int, tsc: int, totals: tuple[int, ...]) -> None:  # noqa: D102  see Sink
-        self._recording.dropped(program, tsc, totals)
-
-    def lost(self, start: int, end: int, entries: int, exits: int) -> None:  # noqa: D102  see Sink
-        self._recording.lost(start, end, entries, exits)
-
-    def objects(self, program: int, said: dict[str, object]) -> None:  # noqa: D102  see Sink
-        self._recording.objects(program, said)
 
     def clock(self, tsc: int, realtime: int, monotonic: int) -> None:
         """Take a clock pair. The recording gets the first two, so that its sums have times."""
@@ -497,11 +479,6 @@ class Aggregate(Sink):
 
     def _is_old(self, area: MappedArea) -> bool:
         return area.tsc <= self._latest()
-
-
-_UNIT = np.dtype(
-    [("commit", "<u4"), ("stack", "<u4"), ("tsc", "<u8"), ("addr", "<u8"), ("size", "<u8")]
-)
 
 
 def _frees_behind(events: BlockEvents, near: Integers, is_before: Booleans) -> Integers:

@@ -168,7 +168,7 @@ def summed(rows: Iterable[CountedRow]) -> dict[tuple[int, int, int], list[int]]:
 
 # The units of a recording that are about blocks and mappings, as columns.
 
-_UNIT = np.dtype(
+UNIT = np.dtype(
     [("commit", "<u4"), ("stack", "<u4"), ("tsc", "<u8"), ("addr", "<u8"), ("size", "<u8")]
 )
 _KINDS = layout.UNIT_KEPT - layout.UNIT_BLOCK + 1
@@ -177,6 +177,9 @@ _TICKS = (1 << layout.BLOCK_TICKS) - 1
 _PID, _TID = (layout.CHUNK.offset(name) // 4 for name in ("pid", "tid"))
 
 Units = npt.NDArray[np.void]
+Integers = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.float64]
+Booleans = npt.NDArray[np.bool_]
 
 
 class BlockEvents:
@@ -204,7 +207,7 @@ class BlockEvents:
     def __len__(self) -> int:
         return len(self.units)
 
-    def some(self, which: npt.NDArray[np.bool_] | npt.NDArray[np.signedinteger]) -> BlockEvents:
+    def some(self, which: Booleans | npt.NDArray[np.signedinteger]) -> BlockEvents:
         """Return the events that a mask or an array of indices chooses."""
         return BlockEvents(self.units[which], self.thread[which], self.threads)
 
@@ -239,7 +242,7 @@ class Collector(Sink):
 
     def take(self) -> BlockEvents:
         """Return all units except for failed calls, and forget them."""
-        units = np.concatenate(self.units) if self.units else np.empty(0, _UNIT)
+        units = np.concatenate(self.units) if self.units else np.empty(0, UNIT)
         thread = np.concatenate(self.thread) if self.thread else np.empty(0, np.int32)
         self.units.clear()
         self.thread.clear()
@@ -259,13 +262,13 @@ class Collector(Sink):
         words = np.frombuffer(data, "<u4").reshape(-1, layout.CHUNK_SIZE // 4)
         owners = words[:, [_PID, _TID]].tolist()
         numbers = np.array([self._number(program, pid, tid) for pid, tid in owners], np.int32)
-        units = units_of_chunks(data).view(_UNIT).reshape(-1)
+        units = units_of_chunks(data).view(UNIT).reshape(-1)
         self._add(units, np.repeat(numbers, UNITS))
 
     def chunk(self, program: int, header: bytes, first: int, units: bytes) -> None:  # noqa: D102  see Sink
         del first
         _, tid, pid, _, _, flags = layout.CHUNK.struct.unpack(header)[:6]
-        rows = units_of(units).view(_UNIT).reshape(-1)
+        rows = units_of(units).view(UNIT).reshape(-1)
         if flags & layout.CHUNK_RETURNED:
             rows = _ends(rows)
         self._add(rows, np.full(len(rows), self._number(program, pid, tid), np.int32))
@@ -492,7 +495,6 @@ class Mappings:
 # A block belongs to the process that made it. If a forked child frees a block of its parent, that
 # is no block of its own, and no event of the parent's.
 
-Integers = npt.NDArray[np.int64]
 FOREVER = np.iinfo(np.int64).max
 # A processor may read its clock some hundred instructions early. Then the next owner of a block
 # seems to have it before another thread has freed it.
@@ -628,20 +630,20 @@ class MatchedBlocks:
         return len(self.start)
 
     @property
-    def bytes(self) -> npt.NDArray[np.float64]:
+    def bytes(self) -> Numbers:
         """Return the bytes that each recorded block stands for."""
-        total: npt.NDArray[np.float64] = self.size * self.count
+        total: Numbers = self.size * self.count
         return total
 
-    def alive_at(self, tsc: int) -> npt.NDArray[np.int64]:
+    def alive_at(self, tsc: int) -> Integers:
         """Return the blocks that were alive after all events at `tsc`."""
         return np.flatnonzero((self.start <= tsc) & (self.end > tsc))
 
-    def alive(self) -> npt.NDArray[np.int64]:
+    def alive(self) -> Integers:
         """Return the blocks that are alive at the end."""
         return np.flatnonzero(self.end == FOREVER)
 
-    def gone(self) -> npt.NDArray[np.int64]:
+    def gone(self) -> Integers:
         """Return the blocks that have ended."""
         return np.flatnonzero(self.end != FOREVER)
 
@@ -685,8 +687,8 @@ def _first_processes(events: BlockEvents) -> list[int]:
 def _put_right(
     rows: Integers,
     tsc: Integers,
-    frees: npt.NDArray[np.bool_],
-    same: npt.NDArray[np.bool_],
+    frees: Booleans,
+    same: Booleans,
     thread: npt.NDArray[np.int32],
 ) -> None:
     """Move a free before a slightly earlier block at its address, if that was taken until then."""
@@ -702,8 +704,6 @@ def _put_right(
 
 _MOST_RATES = 240  # intervals
 _FIRST = 1 << 26  # ticks of the first interval: some hundredths of a second
-
-Numbers = npt.NDArray[np.float64]
 
 
 class Rates:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soscope.instruments.mem.lifetimes import (
-    _UNIT,
     FOREVER,
+    UNIT,
     BlockEvents,
     Mappings,
     MatchedBlocks,
@@ -68,7 +68,7 @@ class Simulated:
         self.temporary += space.pop(addr)[1] == self.last.get(thread)
 
     def events(self) -> BlockEvents:
-        units = np.array(self.units, _UNIT)
+        units = np.array(self.units, UNIT)
         return _without_failures(BlockEvents(units, np.array(self.thread, np.int32), THREADS))
 
 
@@ -106,7 +106,7 @@ def _events(*rows: tuple[int, int, int, int, int]) -> BlockEvents:
     """Return events of (thread, kind, tsc, address, size)."""
     units = [(kind << 28, 1, tsc, addr, size) for _, kind, tsc, addr, size in rows]
     thread = np.array([row[0] for row in rows], np.int32)
-    return BlockEvents(np.array(units, _UNIT), thread, THREADS)
+    return BlockEvents(np.array(units, UNIT), thread, THREADS)
 
 
 def test_a_clock_that_is_read_early_changes_no_owner() -> None:
