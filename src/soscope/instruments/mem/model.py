@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.control.outcome import STOPPED_DURATION, ChildPrograms, Price
 from soscope.model.call import ProcessExit, ProcessStart, StackFrame
-from soscope.model.record import PlainRecord, Record, fresh
+from soscope.model.record import Record, fresh
 from soscope.proc.status import signal_name
 from soscope.recording.reader import RecordingFile
 
@@ -90,19 +90,19 @@ class ObjectTotals(Record):
     destroyed: int | None
 
 
-class RssParts(PlainRecord):
+class RssParts(Record):
     """The resident bytes of a process, divided into parts.
 
     `objects` are blocks of objects, `native` are other blocks in use, and `slack` is free memory
     that allocators keep. `other` is all the rest.
     """
 
-    __slots__ = ("objects", "native", "slack", "files", "stacks", "other")  # noqa: RUF023  an order
-
-    def __init__(self, *parts: int) -> None:
-        """Take the parts in order. Raises ValueError if there are not six."""
-        for name, part in zip(self.__slots__, parts, strict=True):
-            setattr(self, name, part)
+    objects: int
+    native: int
+    slack: int
+    files: int
+    stacks: int
+    other: int
 
     @property
     def total(self) -> int:

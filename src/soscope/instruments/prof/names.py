@@ -103,10 +103,6 @@ class ImageFunctions:
         """
         return self.at_all([vaddr])[0]
 
-    def line_at(self, vaddr: int) -> tuple[str, int] | None:
-        """Return file and line of the instruction at a link-time address, None if not known."""
-        return self._line(vaddr)
-
     def evaluator(self) -> Evaluator | None:
         """Return a recogniser of an interpreter's evaluator, None if names are missing."""
         if self.elf is None or self._names is None:
@@ -177,7 +173,7 @@ class ImageFunctions:
             name += "@plt"
         known = self._known.get((addr, name))
         if known is None:
-            file, line = self._line(addr) or (None, None)
+            file, line = self.line_at(addr) or (None, None)
             known = self._known[addr, name] = ProfFunction(
                 self.image, self._shown(name), addr, size, self.path, file, line
             )
@@ -213,8 +209,11 @@ class ImageFunctions:
         full = self._demangler(name.encode("utf-8", "surrogateescape"))
         return name if full is None else usual_name(full)
 
-    def _line(self, vaddr: int) -> tuple[str, int] | None:
-        """Return (file, line) of a link-time address, from the file or its debug file."""
+    def line_at(self, vaddr: int) -> tuple[str, int] | None:
+        """Return file and line of the instruction at a link-time address, None if not known.
+
+        They come from the file or its debug file.
+        """
         if not self._has_lines or self._names is None:
             return None
         if self._lines is None:

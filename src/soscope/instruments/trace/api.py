@@ -440,17 +440,12 @@ def _untraced(outcome: TraceOutcome) -> AgentError | None:
 def _paths(
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None,
 ) -> list[str]:
-    if paths is None:
-        return []
-    if isinstance(paths, str | os.PathLike):
-        return [os.fspath(paths)]
-    return [os.fspath(path) for path in paths]
+    listed = [paths] if isinstance(paths, str | os.PathLike) else paths or ()
+    return [os.fspath(path) for path in listed]
 
 
 def _words(said: str | list[str] | None) -> list[str]:
-    if said is None:
-        return []
-    return [said] if isinstance(said, str) else list(said)
+    return [said] if isinstance(said, str) else list(said or ())
 
 
 # A recording in Python: `soscope.open`.

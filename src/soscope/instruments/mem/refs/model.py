@@ -72,16 +72,11 @@ class RefsReport(Record, eq=True):
 
     def plain(self) -> tuple[Any, ...]:
         """Return all fields as a tuple that marshal can write."""
-        where = self.where.file, self.where.line, self.where.type
         paths = [
-            (
-                (path.root.kind, path.root.name, path.root.file, path.root.line),
-                [(step.type, step.by, step.shape) for step in path.steps],
-                path.count,
-            )
+            (path.root.values(), [step.values() for step in path.steps], path.count)
             for path in self.paths
         ]
-        return self.pid, where, self.objects, self.samples, paths, self.notes
+        return self.pid, self.where.values(), self.objects, self.samples, paths, self.notes
 
     @classmethod
     def of_plain(cls, said: tuple[Any, ...]) -> RefsReport:
