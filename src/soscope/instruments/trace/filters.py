@@ -28,6 +28,34 @@ if TYPE_CHECKING:
     from soscope.select.filter import Selection
 
 
+class PassingListener(Listener):
+    """Passes everything on to `listener`."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self.wants_durations = listener.wants_durations
+
+    def meet(self, programs: Programs) -> None:
+        """Pass the call on to the listener."""
+        self._listener.meet(programs)
+
+    def begin(self, prototypes: Prototypes, selection: Selection) -> None:
+        """Pass the call on to the listener."""
+        self._listener.begin(prototypes, selection)
+
+    def begun(self) -> None:
+        """Pass the call on to the listener."""
+        self._listener.begun()
+
+    def caught_up(self, time_ns: int) -> None:
+        """Pass the call on to the listener."""
+        self._listener.caught_up(time_ns)
+
+    def end(self, outcome: TraceOutcome) -> None:
+        """Pass the call on to the listener."""
+        self._listener.end(outcome)
+
+
 # Passes on the events of chosen calls: the filter in front of a report.
 #
 # If the end of a call decides, the call is passed on as a whole when it has ended, behind the calls
@@ -39,19 +67,17 @@ _LONG = 256  # bytes of captured data up to which a result is remembered
 _DIFFERS = {"duration", "pid", "tid"}  # properties in which calls that look the same can differ
 
 
-class ChosenListener(Listener):
+class ChosenListener(PassingListener):
     """Passes on to `listener` what `choice` chooses. `shown` counts calls."""
 
     def __init__(self, listener: Listener, choice: Choice) -> None:
-        self._listener = listener
+        super().__init__(listener)
         self._wants_callers = listener.wants_callers
         self._choice = choice
         self.takes_stretches = listener.takes_stretches and not choice.needs_entries
         self._where = choice.where
-        self.wants_durations = (
-            listener.wants_durations
-            or choice.slower_ns is not None
-            or (choice.where is not None and "duration" in choice.where.names)
+        self.wants_durations |= choice.slower_ns is not None or (
+            choice.where is not None and "duration" in choice.where.names
         )
         self.shown: int = 0
         self._since, self._until = 0, _FOREVER
@@ -64,10 +90,6 @@ class ChosenListener(Listener):
         self._inside: dict[tuple[TracedSlot, int, int, bytes, int | None, bytes], bool] = {}
         self._keeps_inside = choice.where is None or not choice.where.names & _DIFFERS
 
-    def meet(self, programs: Programs) -> None:
-        """Pass the call on to the listener."""
-        self._listener.meet(programs)
-
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
         """Pass the call on to the listener."""
         if self._choice.looks_inside:
@@ -75,10 +97,6 @@ class ChosenListener(Listener):
 
             self._views = CallViews(prototypes)
         self._listener.begin(prototypes, selection)
-
-    def begun(self) -> None:
-        """Pass the call on to the listener."""
-        self._listener.begun()
 
     def events(self, batch: list[Event]) -> None:
         """Pass on the chosen events."""
@@ -310,15 +328,14 @@ def choose(listener: Listener, choice: Choice | None) -> Listener:
 # Shows all events to the tracker of descriptors, before a filter removes some.
 
 
-class ObservedListener(Listener):
+class ObservedListener(PassingListener):
     """Passes everything on to `listener` after `descriptors` has processed it."""
 
     takes_stretches = False
 
     def __init__(self, listener: Listener, descriptors: Descriptors) -> None:
-        self._listener = listener
+        super().__init__(listener)
         self._descriptors = descriptors
-        self.wants_durations = listener.wants_durations
 
     def meet(self, programs: Programs) -> None:
         """Pass the call on to the listener."""
@@ -330,18 +347,10 @@ class ObservedListener(Listener):
         self._descriptors.begin(prototypes)
         self._listener.begin(prototypes, selection)
 
-    def begun(self) -> None:
-        """Pass the call on to the listener."""
-        self._listener.begun()
-
     def events(self, batch: list[Event]) -> None:
         """Pass on events."""
         self._descriptors.observe(batch)
         self._listener.events(batch)
-
-    def caught_up(self, time_ns: int) -> None:
-        """Pass the call on to the listener."""
-        self._listener.caught_up(time_ns)
 
     def end(self, outcome: TraceOutcome) -> None:
         """Pass on the end, with remarks about how reliable the names of descriptors are."""
@@ -358,15 +367,14 @@ _MOST_SLOTS = 1 << 16
 _AGAIN = 1 << 10  # ended calls that may end again, as fork and setjmp do
 
 
-class SwitchedListener(Listener):
+class SwitchedListener(PassingListener):
     """Passes on to `listener` the events between `choice.on` and `choice.off`."""
 
     takes_stretches = False
 
     def __init__(self, listener: Listener, choice: Choice) -> None:
-        self._listener = listener
+        super().__init__(listener)
         self._on, self._off = choice.on, choice.off
-        self.wants_durations = listener.wants_durations
         self._at_first = choice.on is None
         self._is_on: dict[int, bool] = {}  # by pid
         self._open: set[Entry] = set()  # open calls that were passed on
@@ -378,18 +386,6 @@ class SwitchedListener(Listener):
     def shown(self) -> int | None:  # type: ignore[override]  # it is the other one's
         """Return how many calls were shown."""
         return self._listener.shown
-
-    def meet(self, programs: Programs) -> None:
-        """Pass the call on to the listener."""
-        self._listener.meet(programs)
-
-    def begin(self, prototypes: Prototypes, selection: Selection) -> None:
-        """Pass the call on to the listener."""
-        self._listener.begin(prototypes, selection)
-
-    def begun(self) -> None:
-        """Pass the call on to the listener."""
-        self._listener.begun()
 
     def events(self, batch: list[Event]) -> None:
         """Pass on the events of processes that are switched on."""
@@ -407,10 +403,6 @@ class SwitchedListener(Listener):
                 out.append(event)
         if out:
             self._listener.events(out)
-
-    def caught_up(self, time_ns: int) -> None:
-        """Pass the call on to the listener."""
-        self._listener.caught_up(time_ns)
 
     def end(self, outcome: TraceOutcome) -> None:
         """Pass on the end, with a remark if no call has switched output on."""
