@@ -254,19 +254,16 @@ _ENDED = {
 }
 
 
-class ProgramOutcome:
+class ProgramOutcome(Record):
     """One observed program: the contents of one control block at the end.
 
     `index` is its number in the recording, and the `process` of its images and slots. `path` is
     the file that was run. `images` are all images that were seen.
     """
 
-    __slots__ = ("images", "index", "path")
-
-    def __init__(self, index: int, path: str, images: list[TracedImage]) -> None:
-        self.index = index
-        self.path = path
-        self.images = images
+    index: int
+    path: str
+    images: list[TracedImage]
 
     @property
     def key(self) -> tuple[object, ...]:

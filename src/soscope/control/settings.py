@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from soscope.model.record import Record
 from soscope.recording.sink import Sink
 from soscope.select.patterns import Automaton
 from soscope.wire import layout
@@ -351,7 +352,7 @@ LEAST_BUFFER = 256 << 10  # sixteen chunks: one for each of a few threads
 MOST_BUFFER = 64 << 30
 
 
-class SessionSettings:
+class SessionSettings(Record):
     """What to observe, for how long, and where to record it. Times are ns, sizes bytes.
 
     `command` is the program and its arguments, or empty if `pids` lists running processes. With
@@ -377,76 +378,31 @@ class SessionSettings:
     be recorded are reported at once, as they may run for long.
     """
 
-    __slots__ = (
-        "buffer",
-        "check",
-        "command",
-        "cwd",
-        "duration_ns",
-        "engine",
-        "environ",
-        "flight",
-        "follow",
-        "gate",
-        "inside",
-        "limit",
-        "pids",
-        "qemu",
-        "record",
-        "remote",
-        "sysroot",
-        "tells_untraced",
-        "toggle",
-        "user",
-        "when_full",
-    )
+    command: list[str]
+    pids: Sequence[int] = ()
+    follow: bool = False
+    duration_ns: int | None = None
+    buffer: int = DEFAULT_BUFFER
+    when_full: str = "block"
+    record: str | None = None
+    limit: int | None = None
+    cwd: str | None = None
+    environ: dict[str, str] | None = None
+    user: str | None = None
+    toggle: int | None = None
+    flight: FlightSettings | None = None
+    remote: RemoteAddress | None = None
+    sysroot: str | None = None
+    qemu: str | None = None
+    engine: str | None = None
+    check: bool = False
+    inside: Sequence[str] = ()
+    tells_untraced: bool = False
 
-    def __init__(
-        self,
-        command: list[str],
-        *,
-        pids: list[int] | None = None,
-        follow: bool = False,
-        duration_ns: int | None = None,
-        buffer: int = DEFAULT_BUFFER,
-        when_full: str = "block",
-        record: str | None = None,
-        limit: int | None = None,
-        cwd: str | None = None,
-        environ: dict[str, str] | None = None,
-        user: str | None = None,
-        gate: bool | None = None,
-        toggle: int | None = None,
-        flight: FlightSettings | None = None,
-        remote: RemoteAddress | None = None,
-        sysroot: str | None = None,
-        qemu: str | None = None,
-        engine: str | None = None,
-        check: bool = False,
-        inside: list[str] | None = None,
-        tells_untraced: bool = False,
-    ) -> None:
-        self.tells_untraced = tells_untraced
-        self.flight = flight
-        self.remote = remote
-        self.sysroot = sysroot
-        self.qemu = qemu
-        self.engine = engine
-        self.check = check
-        self.inside = inside or []
-        self.gate = gate
-        self.toggle = toggle
-        self.command = command
-        self.cwd = cwd
-        self.environ = environ
-        self.user = user
-        self.pids = pids or []
-        self.follow = follow
-        self.duration_ns = duration_ns
-        self.buffer = buffer
-        self.when_full = when_full
-        self.record = record
-        self.limit = limit
+    @property
+    def gate(self) -> bool | None:
+        """Return whether the gates of processes are open at first, None if there are no gates."""
+        return None
 
     @property
     def wants_no_agent(self) -> bool:

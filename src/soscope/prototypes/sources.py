@@ -18,7 +18,7 @@ from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Container, Iterable
 
     from soscope.prototypes.catalog import FunctionRow, Prototypes
     from soscope.prototypes.ctype import Function
@@ -175,7 +175,7 @@ _MOST = 16 << 20  # bytes
 _LTRACE = ".conf"  # ending of ltrace's files
 
 
-def add_files(prototypes: Prototypes, paths: list[str]) -> None:
+def add_files(prototypes: Prototypes, paths: Iterable[str]) -> None:
     """Add the declarations in files that the user has named.
 
     Raises UsageError for a file that cannot be read, FormatError for a file with an error.

@@ -20,7 +20,7 @@ from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     Sets = Callable[[], dict[str, Automaton]]
 
@@ -563,9 +563,9 @@ class Selection:
 
 
 def compile_selection(
-    select: list[str],
-    from_: list[str] | None = None,
-    to: list[str] | None = None,
+    select: Sequence[str],
+    from_: Sequence[str] | None = None,
+    to: Sequence[str] | None = None,
     *,
     sets: Sets | None = None,
     is_exact: bool = False,

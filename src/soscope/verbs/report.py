@@ -174,10 +174,9 @@ def run(invocation: Invocation) -> int:
     if is_foreign(options.path):
         return _foreign(options)
 
-    from soscope.instruments.trace.instrument import file_at
     from soscope.instruments.trace.outcome import STOPPED_CUT
     from soscope.instruments.trace.replay import Replay
-    from soscope.instruments.trace.settings import MODE_SUMMARY, MODE_TRACE
+    from soscope.instruments.trace.settings import MODE_SUMMARY, MODE_TRACE, file_at
     from soscope.report.output import STDOUT, Output
     from soscope.report.trace.text import notes
     from soscope.verbs.scratch import summarize

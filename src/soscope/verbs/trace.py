@@ -606,7 +606,7 @@ def run(invocation: Invocation) -> int:
 
 def _check_picture(picture: Output, output: Output, options: TraceOptions) -> None:
     """Raise UsageError if a picture would replace another file."""
-    from soscope.instruments.trace.instrument import check_files, file_at
+    from soscope.instruments.trace.settings import check_files, file_at
 
     record = options.settings.record
     check_files(

@@ -29,7 +29,7 @@ from soscope.wire.functions import FunctionTable, KnownFunction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 # Decide how calls of each slot are treated, by the tables that an agent would get.
 
@@ -449,7 +449,7 @@ class EntryPoints:
 
     __slots__ = ("_at", "_convention", "_main", "_points", "_unmatched", "_words", "left")
 
-    def __init__(self, words: list[str], convention: Convention, points: Points) -> None:
+    def __init__(self, words: Iterable[str], convention: Convention, points: Points) -> None:
         self._words = [(w, *w.partition("@")[::2]) for w in dict.fromkeys(words)]
         self._unmatched = dict.fromkeys(words)
         self._convention = convention

@@ -27,7 +27,7 @@ from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from soscope.control.outcome import ProgramOutcome
     from soscope.recording.sink import Sink
@@ -489,7 +489,7 @@ class InjectInstrument(Instrument):
         *,
         follow: bool,
         string_limit: int,
-        files: list[str] | None = None,
+        files: Sequence[str] | None = None,
     ) -> None:
         """Compile the rules and read the declarations of functions in `files`.
 

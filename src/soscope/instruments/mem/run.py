@@ -242,7 +242,17 @@ def instruments_of(settings: MemSettings) -> list[Instrument]:
     if settings.divide is not None:
         rss = RssInstrument(settings.divide, prepare=settings.prepare, is_visit=is_visit)
     if settings.objects:
-        instruments.append(_objects(settings, rss))
+        from soscope.instruments.mem.objects import ObjectsInstrument
+
+        instruments.append(
+            ObjectsInstrument(
+                types=settings.types,
+                collect=settings.collect,
+                qualname=settings.qualname,
+                sample_bytes=settings.sample_bytes,
+                rss=rss,
+            )
+        )
     if settings.blocks:
         from soscope.instruments.mem.blocks import BlocksInstrument
 
@@ -261,18 +271,6 @@ def instruments_of(settings: MemSettings) -> list[Instrument]:
     return instruments
 
 
-def _objects(settings: MemSettings, rss: RssInstrument | None) -> Instrument:
-    from soscope.instruments.mem.objects import ObjectsInstrument
-
-    return ObjectsInstrument(
-        types=settings.types,
-        collect=settings.collect,
-        qualname=settings.qualname,
-        sample_bytes=settings.sample_bytes,
-        rss=rss,
-    )
-
-
 def run_mem(settings: MemSettings, tell: Callable[[str], None] | None = None) -> Outcome:
     """Run the command to its end, or stay attached to the process, and record it.
 
@@ -283,7 +281,7 @@ def run_mem(settings: MemSettings, tell: Callable[[str], None] | None = None) ->
     session = Session(
         SessionSettings(
             settings.command,
-            pids=None if settings.pid is None else [settings.pid],
+            pids=[] if settings.pid is None else [settings.pid],
             follow=settings.follow,
             record=settings.record,
             duration_ns=settings.duration_ns,

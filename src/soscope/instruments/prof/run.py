@@ -164,7 +164,7 @@ def run_prof(settings: ProfSettings, tell: Callable[[str], None] | None = None) 
     session = Session(
         SessionSettings(
             settings.command,
-            pids=None if settings.pid is None else [settings.pid],
+            pids=[] if settings.pid is None else [settings.pid],
             follow=settings.follow,
             record=settings.record,
             duration_ns=settings.duration_ns,

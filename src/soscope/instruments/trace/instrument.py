@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
-import os
 import time
 
-from soscope.control.command import Command
 from soscope.control.outcome import DISK, PRINT, READER
 from soscope.control.session import Session
 from soscope.control.settings import Hooks, Instrument
 from soscope.control.signals import end_is_wanted, take_wish_to_end
-from soscope.errors import UsageError
 from soscope.instruments.trace.listener import Destination, Listener
-from soscope.instruments.trace.settings import INSTRUMENTS, MODE_TRACE, TraceSettings
+from soscope.instruments.trace.settings import (
+    INSTRUMENTS,
+    MODE_TRACE,
+    File,
+    TraceSettings,
+    check_files,
+    file_at,
+)
 from soscope.model.call import Delays, Event, calls_in
 from soscope.prototypes import load
 from soscope.recording.sink import Sink
@@ -301,32 +305,31 @@ class TraceInstrument(Instrument):
             self._losses.take(block, self._kind)
         self._programs = self._programs or MergedPrograms()
         ran_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW) - block.monotonic_start
-        self._programs.add(
-            TraceProgramOutcome(
+        outcome = TraceProgramOutcome(
+            number,
+            program.path,
+            images,
+            block.slots(
                 number,
-                program.path,
                 images,
-                block.slots(
-                    number,
-                    images,
-                    chosen=self._worth_naming(block, counts or stats),
-                    instrument=self._kind,
-                ),
-                counts=counts,
-                stats=stats,
-                rules_matched=block.rules_matched(self._kind),
-                slots_left=block.slots_left,
-                loader_refused=block.loader_hook == layout.LOADER_REFUSED,
-                errno_known=bool(block.agent_flags & layout.AGENT_ERRNO),
-                exits_known=not block.agent_flags & layout.AGENT_NO_EXITS,
-                cut=block.images_dropped + block.slots_dropped,
-                call_ticks=block.cost_outer,
-                usual_ticks=block.cost_call,
-                doubt_ticks=block.cost_outer,
-                delays=Delays(block.delayed, block.delays_over, block.delays_unknown, ran_ns),
-                records=self._kind == layout.INSTRUMENT_TRACE,
-            )
+                chosen=self._worth_naming(block, counts or stats),
+                instrument=self._kind,
+            ),
+            counts=counts,
+            stats=stats,
+            rules_matched=block.rules_matched(self._kind),
+            slots_left=block.slots_left,
+            loader_refused=block.loader_hook == layout.LOADER_REFUSED,
+            errno_known=bool(block.agent_flags & layout.AGENT_ERRNO),
+            exits_known=not block.agent_flags & layout.AGENT_NO_EXITS,
+            cut=block.images_dropped + block.slots_dropped,
+            call_ticks=block.cost_outer,
+            usual_ticks=block.cost_call,
+            doubt_ticks=block.cost_outer,
+            records=self._kind == layout.INSTRUMENT_TRACE,
         )
+        outcome.delays = Delays(block.delayed, block.delays_over, block.delays_unknown, ran_ns)
+        self._programs.add(outcome)
 
     def _worth_naming(
         self, block: ControlBlock, called: Iterable[int] | None
@@ -442,7 +445,7 @@ class TriggerInstrument(Instrument):
     are filter expressions, as for -e.
     """
 
-    def __init__(self, option: str, words: list[str]) -> None:
+    def __init__(self, option: str, words: Sequence[str]) -> None:
         """Compile the words. Raises UsageError for a faulty word."""
         self.name = option
         self.calls = 0
@@ -476,44 +479,6 @@ class TriggerInstrument(Instrument):
             shown = " ".join(f"{self.name} {word}" for word in self._words)
             why = "was never called" if self._matched else "matches no call that is hooked"
             outcome.remarks.append(f"{shown} {why}")
-
-
-# Files that a trace must not write to: the program itself, or one file for two outputs.
-
-File = tuple[int, int]  # device and inode
-
-
-def check_files(settings: TraceSettings, written: Sequence[tuple[str, File | None]]) -> None:
-    """Check the files that will be written, each with its option, before any is written.
-
-    Raises UsageError, and LaunchError if the command does not exist.
-    """
-    programs: list[bytes]
-    if settings.pids:
-        programs = [b"/proc/%d/exe" % pid for pid in settings.pids]
-    elif settings.remote is not None:
-        programs = [os.fsencode(path) for path in settings.command]
-    else:
-        command = Command(settings.command)
-        programs = [command.files[0], os.fsencode(command.program)]
-    known: dict[File, str] = {}
-    for option, file in written:
-        if file is None:
-            continue
-        if file in known:
-            raise UsageError(f"{known[file]} and {option} name the same file")
-        if file in [file_at(path) for path in programs]:
-            raise UsageError(f"{option} names the program that is to be traced")
-        known[file] = option
-
-
-def file_at(path: str | bytes) -> File | None:
-    """Return device and inode of the file at a path, None if there is none."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None  # opening it will report why
-    return status.st_dev, status.st_ino
 
 
 class TraceRun:
@@ -561,7 +526,7 @@ class TraceRun:
         assert instrument.outcome is not None
         return instrument.outcome
 
-    def _recording(self) -> tuple[int, int] | None:
+    def _recording(self) -> File | None:
         """Return device and inode of the recording's file, None if it does not exist yet."""
         writer, path = self.session.writer, self.instrument.settings.record
         if writer is not None:
@@ -577,8 +542,6 @@ class TraceRun:
 def _triggers(settings: TraceSettings) -> list[Instrument]:
     """Return the instruments that switch recording on and off at calls."""
     on_symbol = [] if settings.flight is None else settings.flight.on_symbol
-    if not (settings.on or settings.off or on_symbol):
-        return []
 
     return [
         TriggerInstrument(option, words)

@@ -15,6 +15,7 @@ from soscope.model.image import (
     TracedImage,
     TracedSlot,
 )
+from soscope.model.record import fresh
 from soscope.select.filter import (
     Pattern,
     Selection,
@@ -139,65 +140,22 @@ class TraceProgramOutcome(session.ProgramOutcome):
     `records` means that each call was recorded.
     """
 
-    __slots__ = (
-        "call_ticks",
-        "counts",
-        "cut",
-        "delays",
-        "doubt_ticks",
-        "durations",
-        "errno_known",
-        "exits_known",
-        "loader_refused",
-        "ns_per_tick",
-        "records",
-        "rules_matched",
-        "slots",
-        "slots_left",
-        "stats",
-        "usual_ticks",
-    )
-
-    def __init__(
-        self,
-        index: int,
-        path: str,
-        images: list[TracedImage],
-        slots: list[TracedSlot],
-        *,
-        counts: dict[int, int] | None = None,
-        stats: Stats | None = None,
-        ns_per_tick: float = 1.0,
-        rules_matched: list[int] | None = None,
-        slots_left: int = 0,
-        loader_refused: bool = False,
-        errno_known: bool = True,
-        exits_known: bool = True,
-        cut: int = 0,
-        durations: dict[int, dict[int, int]] | None = None,
-        call_ticks: int = 0,
-        usual_ticks: int = 0,
-        doubt_ticks: float = 0,
-        delays: Delays | None = None,
-        records: bool = False,
-    ) -> None:
-        super().__init__(index, path, images)
-        self.slots = slots
-        self.counts = counts
-        self.stats = stats
-        self.ns_per_tick = ns_per_tick
-        self.rules_matched = rules_matched or []
-        self.slots_left = slots_left
-        self.loader_refused = loader_refused
-        self.errno_known = errno_known
-        self.exits_known = exits_known
-        self.cut = cut
-        self.durations = durations
-        self.call_ticks = call_ticks
-        self.usual_ticks = usual_ticks
-        self.doubt_ticks = doubt_ticks
-        self.delays = delays or Delays()
-        self.records = records
+    slots: list[TracedSlot]
+    counts: dict[int, int] | None = None
+    stats: Stats | None = None
+    ns_per_tick: float = 1.0
+    rules_matched: Sequence[int] = ()
+    slots_left: int = 0
+    loader_refused: bool = False
+    errno_known: bool = True
+    exits_known: bool = True
+    cut: int = 0
+    durations: dict[int, dict[int, int]] | None = None
+    call_ticks: int = 0
+    usual_ticks: int = 0
+    doubt_ticks: float = 0
+    records: bool = False
+    delays: Delays = fresh(Delays)
 
     @property
     def without_room(self) -> dict[int, int]:

@@ -35,7 +35,7 @@ from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 # Notes about what a reader asks for and a recording does not contain.
 
@@ -85,7 +85,7 @@ class Replay:
     def __init__(
         self,
         path: str | os.PathLike[str] | RecordingFile,
-        prototypes: list[str] | None = None,
+        prototypes: Sequence[str] | None = None,
     ) -> None:
         """Open it, or take one that is open. `prototypes` are declarations for showing calls.
 
@@ -243,7 +243,7 @@ class Replay:
             outcome.remarks += lacking(choice, self._options, self.recording)
         return outcome
 
-    def _known(self, files: list[str]) -> Prototypes:
+    def _known(self, files: Sequence[str]) -> Prototypes:
         """Return soscope's prototypes, with prototypes from the recording and from files."""
         prototypes = load()
         texts = self.recording.prototypes
@@ -361,7 +361,7 @@ class Replay:
         if self.injected is not None:  # these numbers belong to the filter of the injection
             matched = [1] * len(self.selection.words)
         stats = self.recording.stats.get(program.index)
-        return TraceProgramOutcome(
+        outcome = TraceProgramOutcome(
             program.index,
             program.path,
             list(program.images().values()),
@@ -376,9 +376,10 @@ class Replay:
             exits_known=not program.fact("agent_flags") & layout.AGENT_NO_EXITS,
             call_ticks=program.fact("cost_outer"),
             doubt_ticks=program.fact("cost_outer"),
-            delays=program.delays(self.recording.clock),
             records=_records(program.facts),
         )
+        outcome.delays = program.delays(self.recording.clock)
+        return outcome
 
 
 def _leave(program: TraceProgramOutcome, choice: Choice) -> None:

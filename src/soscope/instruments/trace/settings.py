@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from soscope.control.settings import DEFAULT_BUFFER, SessionSettings
+import os
+
+from soscope.control.settings import SessionSettings
+from soscope.errors import UsageError
 from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.control.flight import FlightSettings
-    from soscope.entry.remote.packets import RemoteAddress
+    from collections.abc import Sequence
 
 
 # What is recorded of the calls.
@@ -38,87 +40,60 @@ class TraceSettings(SessionSettings):
     the calls of `on` and ends with the calls of `off`. If there is an `on`, it is off at first.
     """
 
-    __slots__ = (
-        "debug",
-        "entry_only",
-        "from_",
-        "mode",
-        "off",
-        "on",
-        "prototypes",
-        "select",
-        "stacks",
-        "string_limit",
-        "to",
-        "wants_events",
-    )
+    select: Sequence[str] = ()
+    from_: Sequence[str] = ()
+    to: Sequence[str] = ()
+    mode: str = MODE_TRACE
+    entry_only: bool = False
+    string_limit: int = DEFAULT_STRING_LIMIT
+    prototypes: Sequence[str] = ()
+    wants_events: bool = True
+    stacks: int = 0
+    debug: bool = False
+    on: Sequence[str] = ()
+    off: Sequence[str] = ()
 
-    def __init__(
-        self,
-        command: list[str],
-        *,
-        select: list[str] | None = None,
-        from_: list[str] | None = None,
-        to: list[str] | None = None,
-        mode: str = MODE_TRACE,
-        follow: bool = False,
-        entry_only: bool = False,
-        string_limit: int = DEFAULT_STRING_LIMIT,
-        duration_ns: int | None = None,
-        buffer: int = DEFAULT_BUFFER,
-        limit: int | None = None,
-        when_full: str = "block",
-        record: str | None = None,
-        pids: list[int] | None = None,
-        cwd: str | None = None,
-        environ: dict[str, str] | None = None,
-        prototypes: list[str] | None = None,
-        user: str | None = None,
-        wants_events: bool = True,
-        stacks: int = 0,
-        debug: bool = False,
-        on: list[str] | None = None,
-        off: list[str] | None = None,
-        toggle: int | None = None,
-        flight: FlightSettings | None = None,
-        remote: RemoteAddress | None = None,
-        sysroot: str | None = None,
-        qemu: str | None = None,
-        engine: str | None = None,
-        check: bool = False,
-        inside: list[str] | None = None,
-    ) -> None:
-        super().__init__(
-            command,
-            pids=pids,
-            follow=follow,
-            duration_ns=duration_ns,
-            buffer=buffer,
-            when_full=when_full,
-            record=record,
-            limit=limit,
-            cwd=cwd,
-            environ=environ,
-            user=user,
-            gate=not (on or toggle) if on or off or toggle else None,
-            toggle=toggle,
-            flight=flight,
-            remote=remote,
-            sysroot=sysroot,
-            qemu=qemu,
-            engine=engine,
-            check=check,
-            inside=inside,
-        )
-        self.on = on or []
-        self.off = off or []
-        self.select = select or []
-        self.from_ = from_ or []
-        self.to = to or []
-        self.mode = mode
-        self.prototypes = prototypes or []
-        self.entry_only = entry_only
-        self.string_limit = string_limit
-        self.wants_events = wants_events
-        self.stacks = stacks
-        self.debug = debug
+    @property
+    def gate(self) -> bool | None:
+        """Return whether the gates of processes are open at first, None if there are no gates."""
+        return not (self.on or self.toggle) if self.on or self.off or self.toggle else None
+
+
+# Files that a trace must not write to: the program itself, or one file for two outputs.
+
+File = tuple[int, int]  # device and inode
+
+
+def check_files(settings: TraceSettings, written: Sequence[tuple[str, File | None]]) -> None:
+    """Check the files that will be written, each with its option, before any is written.
+
+    Raises UsageError, and LaunchError if the command does not exist.
+    """
+    programs: list[bytes]
+    if settings.pids:
+        programs = [b"/proc/%d/exe" % pid for pid in settings.pids]
+    elif settings.remote is not None:
+        programs = [os.fsencode(path) for path in settings.command]
+    else:
+        from soscope.control.command import Command  # readers of recordings need no commands
+
+        command = Command(settings.command)
+        programs = [command.files[0], os.fsencode(command.program)]
+    known: dict[File, str] = {}
+    for option, file in written:
+        if file is None:
+            continue
+        if file in known:
+            raise UsageError(f"{known[file]} and {option} name the same file")
+        if file in [file_at(path) for path in programs]:
+            raise UsageError(f"{option} names the program that is to be traced")
+        known[file] = option
+
+
+def file_at(path: str | bytes) -> File | None:
+    """Return device and inode of the file at a path, None if there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None  # opening it will report why
+    return status.st_dev, status.st_ino
