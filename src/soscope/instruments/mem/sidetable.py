@@ -56,7 +56,7 @@ class SideTable:
 
         blocks, words = [np.empty(0, "<u8")], [np.empty(0, "<u4")]
         self.damaged: list[int] = []
-        for start, leaf in _leaves(memory, addr, self.damaged):
+        for start, leaf in _leaves(memory, addr, [], self.damaged):
             column = np.frombuffer(_read(memory, leaf, 4 * layout.SIDE_WORDS), "<u4")
             used = np.flatnonzero(column)
             blocks.append((used.astype("<u8") << _WORD) + np.uint64(start))
@@ -81,26 +81,18 @@ def few(
     to `ranges`, and invalid addresses of tables to `damaged`.
     """
     objects: list[tuple[int, int, bool]] = []
-    known = {addr}
-    ranges.append((addr, addr + 8 * layout.SIDE_TOPS))
-    leaves = _words_used(_read(memory, addr, 8 * layout.SIDE_TOPS), "Q")
-    for top, second in _tables(leaves, known, damaged):
-        ranges.append((second, second + 8 * layout.SIDE_LEAVES))
-        thirds = _words_used(_read(memory, second, 8 * layout.SIDE_LEAVES), "Q")
-        for leaf, third in _tables(thirds, known, damaged):
-            start = (top << _TOP) + (leaf << _LEAF)
-            words = _words_used(_read(memory, third, 4 * layout.SIDE_WORDS), "I")
-            ranges.append((third, third + 4 * layout.SIDE_WORDS))
-            if len(objects) + len(words) > most:
-                return None
-            objects += [
-                (
-                    start + (at << _WORD) + _SHIFTS[word >> layout.SIDE_SHIFT & 3],
-                    word & layout.SIDE_ORIGIN,
-                    bool(word & layout.SIDE_DYING),
-                )
-                for at, word in words
-            ]
+    for start, table in _leaves(memory, addr, ranges, damaged):
+        words = _words_used(_read(memory, table, 4 * layout.SIDE_WORDS), "I")
+        if len(objects) + len(words) > most:
+            return None
+        objects += [
+            (
+                start + (at << _WORD) + _SHIFTS[word >> layout.SIDE_SHIFT & 3],
+                word & layout.SIDE_ORIGIN,
+                bool(word & layout.SIDE_DYING),
+            )
+            for at, word in words
+        ]
     return objects
 
 
@@ -132,20 +124,22 @@ def _words_used(data: bytes, form: Literal["I", "Q"]) -> list[tuple[int, int]]:
     return used
 
 
-def _leaves(memory: ByteSource, addr: int, damaged: list[int]) -> list[tuple[int, int]]:
-    """Return the tables of the lowest level: (first address that it covers, its own address)."""
-    import numpy as np
+def _leaves(
+    memory: ByteSource, addr: int, ranges: list[tuple[int, int]], damaged: list[int]
+) -> Iterator[tuple[int, int]]:
+    """Yield the tables of the lowest level: (first address that it covers, its own address).
 
-    def words(start: int, count: int) -> list[tuple[int, int]]:
-        table = np.frombuffer(_read(memory, start, 8 * count), "<u8")
-        used = np.flatnonzero(table)
-        return list(zip(used.tolist(), table[used].tolist(), strict=True))
-
-    leaves, known = [], {addr}
-    for top, second in _tables(words(addr, layout.SIDE_TOPS), known, damaged):
-        for leaf, third in _tables(words(second, layout.SIDE_LEAVES), known, damaged):
-            leaves.append(((top << _TOP) + (leaf << _LEAF), third))
-    return leaves
+    The ranges of all tables are added to `ranges`, and invalid addresses to `damaged`.
+    """
+    known = {addr}
+    ranges.append((addr, addr + 8 * layout.SIDE_TOPS))
+    tops = _words_used(_read(memory, addr, 8 * layout.SIDE_TOPS), "Q")
+    for top, second in _tables(tops, known, damaged):
+        ranges.append((second, second + 8 * layout.SIDE_LEAVES))
+        leaves = _words_used(_read(memory, second, 8 * layout.SIDE_LEAVES), "Q")
+        for leaf, third in _tables(leaves, known, damaged):
+            ranges.append((third, third + 4 * layout.SIDE_WORDS))
+            yield (top << _TOP) + (leaf << _LEAF), third
 
 
 def _read(memory: ByteSource, addr: int, size: int) -> bytes:
