@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import time
+from typing import Any
 
 from soscope.control.flight import CrashSink
 from soscope.control.session import Session
@@ -63,7 +64,7 @@ def kill_group(group: int) -> None:
 # a session (setsid(2)) of its own. So it has no terminal, and the processes that it leaves behind
 # can be found and killed. The report is a JSON object, which goes through a pipe.
 
-Report = dict[str, object]
+Report = dict[str, Any]
 
 _OURS = (fast_signal.SIGINT, fast_signal.SIGTERM, fast_signal.SIGHUP, fast_signal.SIGQUIT)
 _ROUNDS, _PAUSE = 1000, 0.001  # seconds in which killed processes end

@@ -27,7 +27,7 @@ from soscope.prototypes import load
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import IO, Any
+    from typing import IO
 
 _TIMES, _LEAST = 10, 5.0  # limit: so many times the first run, or so many seconds
 _TRIES = 2  # tries for a run in which soscope itself fails
@@ -118,11 +118,11 @@ class Sweep:
             finally:
                 if kept is not None:
                     kept.close()
-            self._ends.append(_end(report))
+            self._ends.append(CommandEnd(*report["ended"]))
             digests.append(run.digest)
-            seen.append([SeenSite(*words) for words in _rows(report, "sites")])
-            jumped.update((name, image) for name, image in _rows(report, "jumped"))
-            untraced.update((path, reason) for path, reason in _rows(report, "untraced"))
+            seen.append([SeenSite(*words) for words in report["sites"]])
+            jumped.update((name, image) for name, image in report["jumped"])
+            untraced.update((path, reason) for path, reason in report["untraced"])
         result.baseline = self._ends[0]
         result.jumped = sorted(jumped)
         result.untraced = sorted(untraced)
@@ -151,14 +151,9 @@ class Sweep:
         if report is None:
             raise SoscopeError("the process of a run was killed")
         if "error" in report:
-            status, hint = report.get("status"), report.get("hint")
             kind = LaunchError if report.get("is_launch") else SoscopeError
-            raise kind(
-                str(report["error"]),
-                hint=hint if isinstance(hint, str) else None,
-                exit_status=status if isinstance(status, int) else None,
-            )
-        if not report.get("programs"):
+            raise kind(report["error"], hint=report.get("hint"), exit_status=report.get("status"))
+        if not report["programs"]:
             raise SoscopeError(f"nothing can fail there: {_reasons(report)}")
         if not self._limit:
             self._limit = max(_LEAST, _TIMES * run.seconds)
@@ -208,16 +203,13 @@ class Sweep:
             end = RunEnd(CommandEnd(None, None))
             end.is_late = run.is_late
             if not run.is_late:
-                error = "its process was killed" if report is None else report["error"]
-                end.failure = str(error)
+                end.failure = "its process was killed" if report is None else report["error"]
             return end
-        end = RunEnd(_end(report))
-        if not report.get("programs"):
+        end = RunEnd(CommandEnd(*report["ended"]))
+        if not report["programs"]:
             end.failure = _reasons(report)
         end.is_late = run.is_late
-        end.injected = _count(report, "injected")
-        stack = report.get("stack")
-        end.stack = [str(frame) for frame in stack] if isinstance(stack, list) else []
+        end.injected, end.stack = report["injected"], report["stack"]
         if self._settings.test is None and self._digest is not None:
             end.is_same = run.digest == self._digest
         if end.end == CommandEnd(None, None):
@@ -244,21 +236,6 @@ class Sweep:
         return runs.wait().report == {"is_fine": True}
 
 
-def _end(report: Report) -> CommandEnd:
-    ended = report.get("ended")
-    return CommandEnd(*ended) if isinstance(ended, list) else CommandEnd(None, None)
-
-
-def _rows(report: Report, name: str) -> list[list[Any]]:
-    rows = report.get(name)
-    return rows if isinstance(rows, list) else []
-
-
 def _reasons(report: Report) -> str:
-    rows = [f"{path}: {reason}" for path, reason in _rows(report, "untraced")]
+    rows = [f"{path}: {reason}" for path, reason in report["untraced"]]
     return "; ".join(rows) or "it has not begun"
-
-
-def _count(report: Report, name: str) -> int:
-    count = report.get(name)
-    return count if isinstance(count, int) else 0
