@@ -14,6 +14,7 @@ from soscope.recording.columns import Times
 from soscope.recording.names import RecordedProgram
 from soscope.recording.reader import RecordingFile
 from soscope.recording.sink import Sink, Stop
+from soscope.recording.units import Piece, pieces_of
 from soscope.wire import headers, layout
 
 # The calls are kept in arrays, because objects for millions of calls would take minutes.
@@ -26,8 +27,6 @@ _UNIT = np.dtype(
     [("commit", "<u4"), ("ticks", "<u4"), ("start", "<i8"), ("function", "<i8"), ("around", "<i8")]
 )
 _Units = npt.NDArray[Any]  # array of _UNIT
-_HEADER_UNITS = layout.CHUNK_HEADER // layout.UNIT
-_CHUNK_UNITS = layout.CHUNK_SIZE // layout.UNIT
 _FLAGS = (1 << layout.REPORTED_TICKS) - 1
 _HIGH = (0xFFF_FFFF >> layout.REPORTED_TICKS) << layout.REPORTED_TICKS
 
@@ -160,24 +159,22 @@ class _Taken(Sink):
             pass
 
     def chunk(self, program: int, header: bytes, first: int, units: bytes) -> None:
-        _, tid, pid, *_ = layout.CHUNK.struct.unpack(header)
-        self._add(program, pid, tid, np.frombuffer(units, _UNIT))
+        self._add(Piece(program, header, first, units))
 
     def chunks(self, program: int, data: bytes | memoryview) -> None:
-        units = np.frombuffer(data, _UNIT).reshape(-1, _CHUNK_UNITS)
-        for row, at in zip(units, range(0, len(data), layout.CHUNK_SIZE), strict=True):
-            _, tid, pid, *_ = layout.CHUNK.struct.unpack_from(data, at)
-            self._add(program, pid, tid, row[_HEADER_UNITS:])
+        for piece in pieces_of(program, data):
+            self._add(piece)
 
     def stop(self, stop: Stop) -> None:
         if stop.program is None:
             self.until = stop.tsc
 
-    def _add(self, program: int, pid: int, tid: int, units: _Units) -> None:
-        self._programs.checked(program)
+    def _add(self, piece: Piece) -> None:
+        self._programs.checked(piece.program)
+        units = np.frombuffer(piece.units, _UNIT)
         kind = units["commit"] >> 28
         wanted = (kind == layout.UNIT_REPORTED) | (kind == layout.UNIT_OVERHEAD)
-        self.pieces.setdefault((program, pid, tid), []).append(units[wanted])
+        self.pieces.setdefault((piece.program, piece.pid, piece.tid), []).append(units[wanted])
 
 
 # Makes trees of call paths from logged calls, like the agent's trees in other modes.

@@ -210,14 +210,6 @@ def _key(slot: TracedSlot) -> object:
     return slot.symbol, slot.version, caller, callee, slot.kind, slot.refusal, slot.partial
 
 
-def _with_index(slot: TracedSlot, index: int) -> TracedSlot:
-    made = TracedSlot.__new__(TracedSlot)
-    for name in TracedSlot.__slots__:
-        setattr(made, name, getattr(slot, name))
-    made.index = index
-    return made
-
-
 def _merge(run: TraceProgramOutcome, into: TraceProgramOutcome, places: dict[object, int]) -> None:
     """Add a run of a program to earlier runs. `places` are the indices of known slots by key."""
     index_of: dict[int, int] = {}  # the order of slots differs in each run
@@ -225,7 +217,7 @@ def _merge(run: TraceProgramOutcome, into: TraceProgramOutcome, places: dict[obj
         key = _key(slot)
         if key not in places:
             places[key] = max(places.values(), default=-1) + 1
-            into.slots.append(_with_index(slot, places[key]))
+            into.slots.append(slot.but(index=places[key]))
         index_of[slot.index] = places[key]
     for index, calls in (run.counts or {}).items():
         if into.counts is not None and index in index_of:

@@ -220,12 +220,7 @@ def _merged(ways: list[Way], above: int | None, depth: int) -> list[tuple[NamedW
     merged: dict[tuple[str, str, str, str], tuple[NamedWay, list[Way]]] = {}
     for way in ways:
         for slot, below in way.below.items():
-            names = (
-                slot.caller.name if slot.caller else "",
-                slot.callee.name if slot.callee else "",
-                slot.symbol,
-                slot.version,
-            )
+            names = _names(slot)
             if names not in merged:
                 merged[names] = NamedWay(names, above, depth), []
             row, parts = merged[names]
@@ -379,11 +374,16 @@ def in_order(rows: Iterable[SummaryRow]) -> list[SummaryRow]:
     )
 
 
-def _row(merged: dict[tuple[str, str, str, str], SummaryRow], slot: TracedSlot) -> SummaryRow:
-    """Find or make the row of a slot."""
+def _names(slot: TracedSlot) -> tuple[str, str, str, str]:
+    """Return the names of a slot's caller and callee, its symbol, and the symbol's version."""
     caller = slot.caller.name if slot.caller else ""
     callee = slot.callee.name if slot.callee else ""
-    key = (caller, callee, slot.symbol, slot.version)
+    return caller, callee, slot.symbol, slot.version
+
+
+def _row(merged: dict[tuple[str, str, str, str], SummaryRow], slot: TracedSlot) -> SummaryRow:
+    """Find or make the row of a slot."""
+    key = _names(slot)
     row = merged.get(key)
     if row is None:
         row = merged[key] = SummaryRow(*key)
