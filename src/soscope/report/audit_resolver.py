@@ -13,7 +13,7 @@ from soscope.inspect.audit.machine import (
     VECTOR_COUNT,
 )
 from soscope.model.call import printable
-from soscope.report.output import json_document
+from soscope.report.output import json_document, members
 from soscope.report.words import plural
 
 SCHEMA = "soscope/audit-resolver/1"
@@ -24,14 +24,9 @@ def document(audit: a.Audit) -> str:
     return json_document(
         {
             "schema": SCHEMA,
-            "path": audit.path,
-            "loader": audit.loader,
+            **members(audit, "path loader"),
             "version": audit.version or None,
-            "arch": audit.arch,
-            "bits": audit.bits,
-            "build_id": audit.build_id,
-            "binds_lazily": audit.binds_lazily,
-            "verdict": audit.verdict,
+            **members(audit, "arch bits build_id binds_lazily verdict"),
             "variants": [_variant_json(variant) for variant in audit.variants],
         }
     )
@@ -45,13 +40,10 @@ def _variant_json(variant: a.Variant) -> dict[str, object]:
         "name": variant.name or None,
         "condition": variant.condition,
         "saved_by": variant.how or "moves",
-        "alignment": variant.alignment,
-        "verdict": variant.verdict,
+        **members(variant, "alignment verdict"),
         "registers": [
             {
-                "name": each.name,
-                "role": each.role,
-                "fate": each.fate,
+                **members(each, "name role fate"),
                 "site": None
                 if each.site is None
                 else {
@@ -66,9 +58,7 @@ def _variant_json(variant: a.Variant) -> dict[str, object]:
         "path": {
             "start": hex(path.start),
             "name": path.name or None,
-            "functions": path.functions,
-            "instructions": path.instructions,
-            "undecoded": path.undecoded,
+            **members(path, "functions instructions undecoded"),
             "unknown_calls": [
                 {"vaddr": hex(way.vaddr), "function": way.function, "through": way.through or None}
                 for way in path.ways

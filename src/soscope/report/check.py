@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from soscope.inspect.check.check import FAULT, Checked
 from soscope.model.call import printable
+from soscope.report.output import members
 from soscope.report.words import plural
 
 SCHEMA = "soscope/check/1"
@@ -17,8 +18,7 @@ def document(checked: Checked, *, is_first: bool) -> str:
     import json
 
     row = {
-        "path": checked.image.path,
-        "arch": checked.image.arch,
+        **members(checked.image, "path arch"),
         "partial": list(checked.image.partial),
         "slots": len(checked.image.slots),
         "stubs_run": checked.ran,
@@ -27,9 +27,7 @@ def document(checked: Checked, *, is_first: bool) -> str:
         else [{"stubs": count, "reason": why} for why, count in checked.not_run.items()],
         "faults": [
             {
-                "slug": fault.slug,
-                "severity": fault.severity,
-                "message": fault.message,
+                **members(fault, "slug severity message"),
                 "address": None if fault.vaddr is None else hex(fault.vaddr),
                 "symbol": fault.symbol,
             }

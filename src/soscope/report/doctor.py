@@ -10,7 +10,7 @@ from soscope import __version__
 from soscope.inspect.doctor.process import HOOKED, Diagnosis, ImageReport, Subject
 from soscope.inspect.doctor.system import INFO, LIMITED, MISSING, OK, Finding
 from soscope.model.call import printable
-from soscope.report.output import json_document
+from soscope.report.output import json_document, members
 
 _MARKS = {OK: "ok", LIMITED: "part", MISSING: "NO", INFO: "-"}
 _NAME = 26  # columns of a finding's name
@@ -101,7 +101,7 @@ def document(diagnosis: Diagnosis) -> str:
         "parts": [
             {
                 "title": part.title,
-                "findings": [_finding_object(finding) for finding in part.findings],
+                "findings": [members(finding, _FINDING) for finding in part.findings],
             }
             for part in diagnosis.parts
         ],
@@ -111,52 +111,18 @@ def document(diagnosis: Diagnosis) -> str:
     return json_document(value)
 
 
-def _finding_object(finding: Finding) -> dict[str, object]:
-    return {
-        "name": finding.name,
-        "state": finding.state,
-        "text": finding.text,
-        "repair": finding.repair,
-    }
+_FINDING = "name state text repair"
+_IMAGE = "name path build_id state why binding relro features calls loads"
 
 
 def _subject_object(subject: Subject) -> dict[str, object]:
-    libc = subject.libc
     return {
-        "kind": subject.kind,
-        "pid": subject.pid,
-        "path": subject.path,
-        "machine": subject.machine,
-        "linkage": subject.linkage,
-        "loader": subject.loader,
-        "libc": None if libc is None else {"name": libc.name, "version": libc.version},
+        **members(subject, "kind pid path machine linkage loader"),
+        "libc": None if subject.libc is None else members(subject.libc, "name version"),
         "interpreters": [
-            {
-                "name": language.name,
-                "version": language.version,
-                "image": language.image,
-                "is_main": language.is_main,
-            }
-            for language in subject.languages
+            members(language, "name version image is_main") for language in subject.languages
         ],
-        "findings": [_finding_object(finding) for finding in subject.findings],
-        "images": [_image_object(image) for image in subject.images],
-        "costs": [
-            {"command": cost.command, "shows": cost.shows, "ns": cost.ns} for cost in subject.costs
-        ],
-    }
-
-
-def _image_object(image: ImageReport) -> dict[str, object]:
-    return {
-        "name": image.name,
-        "path": image.path,
-        "build_id": image.build_id,
-        "state": image.state,
-        "why": image.why,
-        "binding": image.binding,
-        "relro": image.relro,
-        "features": image.features,
-        "calls": image.calls,
-        "loads": image.loads,
+        "findings": [members(finding, _FINDING) for finding in subject.findings],
+        "images": [members(image, _IMAGE) for image in subject.images],
+        "costs": [members(cost, "command shows ns") for cost in subject.costs],
     }

@@ -22,7 +22,7 @@ from soscope.inspect.explain.callway import (
 from soscope.inspect.explain.resolvers import NEVER_LAZY, Resolver, laziness_of
 from soscope.model.call import printable
 from soscope.model.filemap import LAZY, MACHO, UNBOUND, FileSlot
-from soscope.report.output import json_document
+from soscope.report.output import json_document, members
 from soscope.report.words import STATIC_KINDS, STRAIGHT
 
 TYPE_CHECKING = False
@@ -44,8 +44,7 @@ def document(explanation: Explanation) -> str:
     return json_document(
         {
             "schema": SCHEMA,
-            "pid": explanation.pid,
-            "symbol": explanation.symbol,
+            **members(explanation, "pid symbol"),
             "images": [_image(image) for image in explanation.images],
             "ways": [
                 _way(index, image, way)
@@ -60,10 +59,7 @@ def document(explanation: Explanation) -> str:
 
 def _image(image: Importer) -> dict[str, object]:
     return {
-        "name": image.name,
-        "path": image.path,
-        "format": image.format,
-        "arch": image.arch,
+        **members(image, "name path format arch"),
         "kind": image.kind or None,
         "loader": image.loader or None,
         "laziness": laziness_of(image.loader, image.arch),
@@ -79,15 +75,10 @@ def _way(index: int, image: Importer, way: CallWay) -> dict[str, object]:
         "image": index,
         "importer": image.name,
         "importer_path": image.path,
-        "symbol": way.symbol,
-        "version": way.version,
-        "provider": way.provider,
-        "provider_reason": way.provider_reason,
+        **members(way, "symbol version provider provider_reason"),
         "slot": {
             "slot": hex(way.vaddr),
-            "kind": way.kind,
-            "symbol": way.symbol,
-            "version": way.version,
+            **members(way, "kind symbol version"),
             **_slot_of_file(None if way.file is None else way.file.slot),
             **_slot_of_process(way.process),
         },
@@ -100,24 +91,15 @@ def _way(index: int, image: Importer, way: CallWay) -> dict[str, object]:
 
 def _slot_of_file(slot: FileSlot | None) -> dict[str, object]:
     if slot is None:
-        members = ("offset", "section", "symbol_type", "defined_here", "binding")
-        return dict.fromkeys((*members, "resolver_argument", "helper", "signed", "stubs"))
+        names = ("offset", "section", "symbol_type", "defined_here", "binding")
+        return dict.fromkeys((*names, "resolver_argument", "helper", "signed", "stubs"))
     return {
         "offset": _address(slot.offset),
-        "section": slot.section,
-        "symbol_type": slot.symbol_type,
-        "defined_here": slot.defined_here,
-        "binding": slot.binding,
-        "resolver_argument": slot.resolver_argument,
+        **members(slot, "section symbol_type defined_here binding resolver_argument"),
         "helper": _address(slot.helper),
         "signed": None if slot.signed is None else slot.signed._asdict(),
         "stubs": [
-            {
-                "stub": hex(stub.vaddr),
-                "section": stub.section,
-                "kind": stub.kind,
-                "selector": stub.selector,
-            }
+            {"stub": hex(stub.vaddr), **members(stub, "section kind selector")}
             for stub in slot.stubs
         ],
     }
@@ -125,28 +107,24 @@ def _slot_of_file(slot: FileSlot | None) -> dict[str, object]:
 
 def _slot_of_process(part: ProcessPart | None) -> dict[str, object]:
     if part is None:
-        members = ("addr", "value", "state", "to_image", "to_symbol", "expected_image", "page")
-        return dict.fromkeys(members)
+        names = ("addr", "value", "state", "to_image", "to_symbol", "expected_image", "page")
+        return dict.fromkeys(names)
     return {
         "addr": hex(part.addr),
         "value": hex(part.value),
-        "state": part.state,
-        "to_image": part.to_image,
-        "to_symbol": part.to_symbol,
-        "expected_image": part.expected_image,
-        "page": part.page,
+        **members(part, "state to_image to_symbol expected_image page"),
     }
 
 
 def _of_file(part: FilePart | None) -> dict[str, object]:
     if part is None:
-        members = ("call_sites", "resolver_arguments", "resolvers")
-        return dict.fromkeys((*members, "first_call_instructions", "later_call_instructions"))
+        names = ("call_sites", "resolver_arguments", "resolvers")
+        return dict.fromkeys((*names, "first_call_instructions", "later_call_instructions"))
     first, later = part.instructions
     return {
         "call_sites": [_site(site) for site in part.sites],
         "resolver_arguments": [_given(given) for given in part.given],
-        "resolvers": [_resolver(resolver) for resolver in part.generations],
+        "resolvers": [members(each, _RESOLVER) for each in part.generations],
         "first_call_instructions": first or None,
         "later_call_instructions": later,
     }
@@ -155,8 +133,8 @@ def _of_file(part: FilePart | None) -> dict[str, object]:
 def _of_process(way: CallWay) -> dict[str, object]:
     part = way.process
     if part is None:
-        members = ("namespace", "link_map", "load_bias", "relocation", "uses", "definition")
-        return dict.fromkeys((*members, "is_ifunc", "hook"))
+        names = ("namespace", "link_map", "load_bias", "relocation", "uses", "definition")
+        return dict.fromkeys((*names, "is_ifunc", "hook"))
     return {
         "namespace": part.namespace,
         "link_map": hex(part.link_map),
@@ -199,9 +177,7 @@ def _site(site: CallSite) -> dict[str, object]:
 
 def _step(step: Step) -> dict[str, object]:
     return {
-        "step": step.step,
-        "title": step.title,
-        "where": step.where,
+        **members(step, "step title where"),
         "lines": [_line(line) for line in step.lines],
         "notes": list(step.notes),
     }
@@ -226,16 +202,7 @@ def _given(given: Given) -> dict[str, object]:
     }
 
 
-def _resolver(resolver: Resolver) -> dict[str, object]:
-    return {
-        "name": resolver.name,
-        "versions": resolver.versions,
-        "calls": resolver.calls,
-        "saves": resolver.saves,
-        "vectors": resolver.vectors,
-        "aligns": resolver.aligns,
-        "source": resolver.source,
-    }
+_RESOLVER = "name versions calls saves vectors aligns source"
 
 
 def _address(value: int | None) -> str | None:

@@ -14,7 +14,7 @@ from soscope.instruments.inject.sweep.result import (
 )
 from soscope.model.call import printable
 from soscope.proc.status import NOT_FOLLOWED, signal_name
-from soscope.report.output import Form, json_document
+from soscope.report.output import Form, json_document, members
 from soscope.report.words import plural
 
 TYPE_CHECKING = False
@@ -41,8 +41,7 @@ def document(result: SweepResult, form: Form) -> str:
             "deterministic": result.is_deterministic,
             "sites": [
                 {
-                    "function": tried.site.function,
-                    "image": tried.site.image,
+                    **members(tried.site, "function image"),
                     "offset": f"{tried.site.offset:#x}",
                     "kind": tried.kind,
                     **_end(tried.end),

@@ -9,7 +9,7 @@ from soscope.inspect.map.processmap import ProcessMap
 from soscope.linker.image import Image, Slot
 from soscope.live.images.image import LoadedImage
 from soscope.model.filemap import Stub
-from soscope.report.output import json_document
+from soscope.report.output import json_document, members
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,29 +100,23 @@ def process_document(process_map: ProcessMap) -> str:
 
 def _image(process_map: ProcessMap, image: LoadedImage) -> dict[str, object]:
     return {
-        "name": image.name,
-        "path": image.path,
-        "namespace": image.namespace,
+        **members(image, "name path namespace"),
         "load_bias": hex(image.load_bias),
         "mappings": [
             {
                 "start": hex(mapping.start),
                 "end": hex(mapping.end),
-                "flags": mapping.flags,
-                "offset": mapping.offset,
+                **members(mapping, "flags offset"),
             }
             for mapping in process_map.mappings[image]
         ],
         "slots": [
             {
                 "addr": hex(row.binding.addr),
-                "symbol": row.binding.symbol,
-                "version": row.binding.version,
+                **members(row.binding, "symbol version"),
                 "value": hex(row.binding.value),
                 "state": row.binding.state,
-                "to_image": row.to_image,
-                "to_symbol": row.to_symbol,
-                "expected_image": row.expected_image,
+                **members(row, "to_image to_symbol expected_image"),
             }
             for row in process_map.rows[image]
         ],

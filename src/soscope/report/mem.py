@@ -14,7 +14,6 @@ from soscope.instruments.mem.groups import TIME, Group
 from soscope.instruments.mem.model import (
     COMPLETE,
     SCHEMA,
-    Cut,
     EndOf,
     MemProcess,
     MemReport,
@@ -22,10 +21,9 @@ from soscope.instruments.mem.model import (
     NativeTotals,
     RssParts,
     Survivor,
-    Younger,
 )
-from soscope.model.call import StackFrame, printable, time_text
-from soscope.report.output import json_document
+from soscope.model.call import printable, time_text
+from soscope.report.output import json_document, members
 from soscope.report.words import attached_lines, plural
 
 TYPE_CHECKING = False
@@ -87,35 +85,26 @@ def document(
 
     `groups` are the same rows added up, None if they were not asked for.
     """
-    runtime = report.runtime
-    objects = report.object_totals
     return json_document(
         {
             "schema": SCHEMA,
-            "command": report.command,
-            "pid": report.pid,
-            "exit": _end(report.exit or EndOf()),
-            "runtime": {name: runtime.get(name) for name in ("name", "version", "libpython")},
+            **members(report, "command pid"),
+            "exit": members(report.exit or EndOf(), "status signal"),
+            "runtime": {
+                name: report.runtime.get(name) for name in ("name", "version", "libpython")
+            },
             "state": report.state,
-            "cut": _cut(report.cut),
+            "cut": _or_null(report.cut, "at_byte by"),
             "objects": report.objects_mode,
-            "native_mode": report.native_mode,
-            "sample_bytes": report.sample_bytes,
+            **members(report, "native_mode sample_bytes"),
             "survivors": [_survivor(row, report) for row in report.survivors[:limit]],
             "native": [_native(row, report) for row in report.native[:limit]],
             "totals": {
-                "objects": None
-                if objects is None
-                else {
-                    "live": objects.live,
-                    "live_bytes": objects.live_bytes,
-                    "created": objects.created,
-                    "destroyed": objects.destroyed,
-                },
-                "native": _totals(report.native_totals),
-                "mapped": _totals(report.mapped_totals),
-                "younger": _younger(report.younger),
-                "rss": _rss(report.rss),
+                "objects": _or_null(report.object_totals, "live live_bytes created destroyed"),
+                "native": _or_null(report.native_totals, _TOTALS),
+                "mapped": _or_null(report.mapped_totals, _TOTALS),
+                "younger": _or_null(report.younger, "than_ns count bytes"),
+                "rss": _or_null(report.rss, " ".join(("total", *RssParts.__slots__))),
                 "dropped": report.dropped,
             },
             "processes": [_process(process) for process in report.processes],
@@ -127,92 +116,39 @@ def document(
     )
 
 
-def _end(end: EndOf) -> dict[str, object]:
-    return {"status": end.status, "signal": end.signal}
+_TOTALS = "live live_bytes allocations frees allocated_bytes peak peak_bytes peak_time_ns temporary"
 
 
-def _cut(cut: Cut | None) -> dict[str, object] | None:
-    return None if cut is None else {"at_byte": cut.at_byte, "by": cut.by}
+def _or_null(record: object, names: str) -> dict[str, object] | None:
+    return None if record is None else members(record, names)
 
 
 def _survivor(row: Survivor, report: MemReport) -> dict[str, object]:
-    said: dict[str, object] = {
-        "file": row.file,
-        "line": row.line,
-        "type": row.qualname if report.uses_qualname else row.type,
-        "count": row.count,
-        "bytes": row.bytes,
-        "error_count": row.error_count,
-        "error_bytes": row.error_bytes,
+    return {
+        **members(row, "file line"),
+        "type": _type(row, report),
+        **members(row, "count bytes error_count error_bytes"),
+        **(members(row, "pid") if report.follows else {}),
     }
-    if report.follows:
-        said["pid"] = row.pid
-    return said
 
 
 def _native(row: NativeRow, report: MemReport) -> dict[str, object]:
-    said: dict[str, object] = {
-        "api": row.api,
-        "count": row.count,
-        "bytes": row.bytes,
-        "error_bytes": row.error_bytes,
-        "thread": row.thread,
-        "frames": [frame_member(frame) for frame in row.frames],
-    }
-    if row.sizes is not None:
-        said["sizes"] = list(row.sizes)
-    if report.follows:
-        said["pid"] = row.pid
-    return said
-
-
-def frame_member(frame: StackFrame) -> dict[str, object]:
-    """Return a frame as a member of a document."""
     return {
-        "image": frame.image,
-        "symbol": frame.symbol,
-        "offset": frame.offset,
-        "file": frame.file,
-        "line": frame.line,
+        **members(row, "api count bytes error_bytes thread"),
+        "frames": [members(frame, _FRAME) for frame in row.frames],
+        **({} if row.sizes is None else {"sizes": list(row.sizes)}),
+        **(members(row, "pid") if report.follows else {}),
     }
 
 
-def _totals(totals: NativeTotals | None) -> dict[str, object] | None:
-    if totals is None:
-        return None
-    return {
-        "live": totals.live,
-        "live_bytes": totals.live_bytes,
-        "allocations": totals.allocations,
-        "frees": totals.frees,
-        "allocated_bytes": totals.allocated_bytes,
-        "peak": totals.peak,
-        "peak_bytes": totals.peak_bytes,
-        "peak_time_ns": totals.peak_time_ns,
-        "temporary": totals.temporary,
-    }
-
-
-def _younger(younger: Younger | None) -> dict[str, int] | None:
-    if younger is None:
-        return None
-    return {"than_ns": younger.than_ns, "count": younger.count, "bytes": younger.bytes}
-
-
-def _rss(rss: RssParts | None) -> dict[str, int] | None:
-    if rss is None:
-        return None
-    return {"total": rss.total} | {name: getattr(rss, name) for name in rss.__slots__}
+_FRAME = "image symbol offset file line"
 
 
 def _process(process: MemProcess) -> dict[str, object]:
     return {
-        "pid": process.pid,
-        "parent": process.parent,
-        "command": process.command,
-        "state": process.state,
-        "cut": _cut(process.cut),
-        "exit": _end(process.exit or EndOf()),
+        **members(process, "pid parent command state"),
+        "cut": _or_null(process.cut, "at_byte by"),
+        "exit": members(process.exit or EndOf(), "status signal"),
     }
 
 
@@ -364,15 +300,7 @@ def diff_document(diff: MemDiff, limit: int | None = None) -> str:
         {
             "schema": DIFF_SCHEMA,
             "rows": [
-                {
-                    "file": row.file,
-                    "line": row.line,
-                    "type": row.type,
-                    "count_a": row.count_a,
-                    "count_b": row.count_b,
-                    "bytes_a": row.bytes_a,
-                    "bytes_b": row.bytes_b,
-                }
+                members(row, "file line type count_a count_b bytes_a bytes_b")
                 for row in diff.rows[:limit]
             ],
         }
@@ -471,14 +399,11 @@ def live_document(growth: Growth, limit: int | None = None) -> str:
     return json_document(
         {
             "schema": LIVE_SCHEMA,
-            "pid": growth.pid,
-            "what": growth.what,
+            **members(growth, "pid what"),
             "seconds": round(growth.seconds, 3),
             "rows": [
                 {
-                    "file": row.file,
-                    "line": row.line,
-                    "type": row.type,
+                    **members(row, "file line type"),
                     "count": row.count_b,
                     "bytes": row.bytes_b,
                     "count_per_minute": round(growth.per_minute(row.growth[0]), 1),
@@ -497,7 +422,7 @@ def _stack(growth: Growth, row: DiffRow) -> dict[str, object]:
     if growth.what != BLOCKS:
         return {}
     frames = growth.frames.get((row.file, row.line, row.type), ())
-    return {"frames": [frame_member(frame) for frame in frames]}
+    return {"frames": [members(frame, _FRAME) for frame in frames]}
 
 
 def live_text(growth: Growth, limit: int | None = None) -> str:
@@ -590,26 +515,15 @@ def where_document(look: Look, verdict: Verdict) -> str:
     return json_document(
         {
             "schema": WHERE_SCHEMA,
-            "pid": look.pid,
-            "rss": look.rss,
-            "parts": [
-                {"what": part.what, "name": part.name, "bytes": part.bytes} for part in look.parts
-            ],
+            **members(look, "pid rss"),
+            "parts": [members(part, "what name bytes") for part in look.parts],
             "arenas": [
-                {
-                    "addr": f"{arena.addr:#x}",
-                    "in_use": arena.in_use,
-                    "free": arena.free,
-                    "top": arena.top,
-                }
+                {"addr": f"{arena.addr:#x}", **members(arena, "in_use free top")}
                 for arena in look.arenas
             ],
-            "allocator": look.allocator,
-            "trim": look.trim,
+            **members(look, "allocator trim"),
             "pin": pin,
-            "verdict": verdict.verdict,
-            "why": verdict.why,
-            "next": verdict.next,
+            **members(verdict, "verdict why next"),
         }
     )
 

@@ -18,7 +18,7 @@ from soscope.instruments.mem.refs.model import (
     RefsReport,
 )
 from soscope.model.call import printable
-from soscope.report.output import json_document
+from soscope.report.output import json_document, members
 from soscope.report.words import plural
 
 REFS_SCHEMA = "soscope/mem-refs/1"
@@ -29,24 +29,17 @@ _SHOWN = 12  # steps of a path; only both ends of longer ones are shown
 
 def refs_document(report: RefsReport, limit: int | None = None) -> str:
     """Return the JSON document with the first `limit` paths (None for all)."""
-    where = report.where
     return json_document(
         {
             "schema": REFS_SCHEMA,
             "pid": report.pid,
-            "where": {"file": where.file, "line": where.line, "type": where.type},
-            "objects": report.objects,
-            "samples": report.samples,
+            "where": members(report.where, "file line type"),
+            **members(report, "objects samples"),
             "paths": [
                 {
                     "count": path.count,
-                    "root": {
-                        "kind": path.root.kind,
-                        "name": path.root.name,
-                        "file": path.root.file,
-                        "line": path.root.line,
-                    },
-                    "steps": [{"type": step.type, "by": step.by} for step in path.steps],
+                    "root": members(path.root, "kind name file line"),
+                    "steps": [members(step, "type by") for step in path.steps],
                 }
                 for path in report.paths[:limit]
             ],

@@ -119,6 +119,19 @@ def json_document(value: Mapping[str, object]) -> str:
     return json.dumps(value, indent=1) + "\n"
 
 
+def members(record: object, names: str) -> dict[str, object]:
+    """Return fields of a record as members of a JSON object.
+
+    `names` are the names of the fields, with blanks between them.
+
+    >>> from soscope.model.call import StackFrame
+    >>> from soscope.report.output import members
+    >>> members(StackFrame("libc.so.6", "malloc", 4), "image symbol")
+    {'image': 'libc.so.6', 'symbol': 'malloc'}
+    """
+    return {name: getattr(record, name) for name in names.split()}
+
+
 # Output to a file descriptor, whose errors do no harm.
 #
 # The target must not notice that its trace cannot be written: a full disk, a closed terminal, a

@@ -28,7 +28,7 @@ from soscope.instruments.prof.views import (
     tables_of,
 )
 from soscope.model.call import PAGE, StackFrame, importance, printable, time_text
-from soscope.report.output import json_document
+from soscope.report.output import json_document, members
 from soscope.report.words import (
     UNTOLD,
     Heading,
@@ -63,18 +63,14 @@ def document(profile: Profile, limit: int | None = None, by: str = BY_FUNCTION) 
         {
             "schema": SCHEMA,
             "command": profile.command,
-            "exit": {"status": profile.status, "signal": profile.signal},
-            "state": profile.state,
-            "mode": profile.mode,
-            "boundary": profile.boundary,
-            "sample_ns": profile.sample_ns,
+            "exit": members(profile, "status signal"),
+            **members(profile, "state mode boundary sample_ns"),
             "functions": [_function(*row) for row in _ranked(profile)[:limit]],
             "arcs": [_arc(arc, profile) for arc in sorted(profile.arcs, key=_arc_rank)[:limit]],
             "sampled": [_sampled(row) for row in sample_rows(profile)[:limit]],
             "samples": [_sample(sample, profile) for sample in samples[:limit]],
             "totals": {
-                "calls": profile.calls,
-                "dropped": profile.dropped,
+                **members(profile, "calls dropped"),
                 "threads": profile.thread_count or None,
                 **delay_members(profile.delays),
             },
@@ -96,8 +92,7 @@ def _run(profile: Profile) -> dict[str, object]:
     own, sampled = profile.own_ns, profile.sampled_ns
     return {
         "chosen": profile.is_chosen,
-        "processor_ns": profile.processor_ns,
-        "hooks_ns": profile.hooks_ns,
+        **members(profile, "processor_ns hooks_ns"),
         "sampled_ns": sampled,
         "share": sampled / own if own else None,
         "not_sampled": profile.not_sampled,
@@ -142,16 +137,10 @@ def _largest(*values: int | None) -> tuple[int, ...]:
 
 def _function(function: ProfFunction, sums: ProfSums) -> dict[str, object]:
     return {
-        "image": function.image,
-        "symbol": function.symbol,
+        **members(function, "image symbol"),
         "addr": _addr(function),
-        "file": function.file,
-        "line": function.line,
-        "calls": sums.calls,
-        "total_ns": sums.total_ns,
-        "self_ns": sums.self_ns,
-        "overhead_ns": sums.overhead_ns,
-        "doubt_ns": sums.doubt_ns,
+        **members(function, "file line"),
+        **members(sums, "calls total_ns self_ns overhead_ns doubt_ns"),
     }
 
 
@@ -169,23 +158,15 @@ def _arc(arc: ProfArc, profile: Profile) -> dict[str, object]:
         "callee_image": callee.image,
         "callee": callee.symbol,
         "callee_addr": _addr(callee),
-        "calls": arc.calls,
-        "total_ns": arc.total_ns,
-        "total_doubt_ns": arc.total_doubt_ns,
-        "self_ns": arc.self_ns,
-        "doubt_ns": arc.doubt_ns,
+        **members(arc, "calls total_ns total_doubt_ns self_ns doubt_ns"),
     }
 
 
 def _sampled(row: FlatRow) -> dict[str, object]:
     return {
-        "image": row.frame.image,
-        "symbol": row.frame.symbol,
-        "file": row.frame.file,
-        "line": row.frame.line,
+        **members(row.frame, "image symbol file line"),
         "samples": row.count,
-        "total_ns": row.total_ns,
-        "self_ns": row.self_ns,
+        **members(row, "total_ns self_ns"),
     }
 
 
@@ -198,9 +179,7 @@ def _groups(profile: Profile, by: str, limit: int | None) -> dict[str, object]:
                 "name": row.frame.symbol or row.frame.image,
                 "calls": row.count if what == CALLS else None,
                 "samples": row.count if what == SAMPLES else None,
-                "self_ns": row.self_ns,
-                "overhead_ns": row.overhead_ns,
-                "doubt_ns": row.doubt_ns,
+                **members(row, "self_ns overhead_ns doubt_ns"),
             }
             for row in table[:limit]
         ]
@@ -210,15 +189,7 @@ def _groups(profile: Profile, by: str, limit: int | None) -> dict[str, object]:
 def _sample(sample: ProfSample, profile: Profile) -> dict[str, object]:
     return {
         "thread": profile.threads[sample.thread].tid,
-        "frames": [
-            {
-                "image": frame.image,
-                "symbol": frame.symbol,
-                "file": frame.file,
-                "line": frame.line,
-            }
-            for frame in sample.frames
-        ],
+        "frames": [members(frame, "image symbol file line") for frame in sample.frames],
         "weight": sample.weight,
     }
 

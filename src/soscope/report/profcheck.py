@@ -14,7 +14,7 @@ from soscope.instruments.prof.check import (
     modes_of,
 )
 from soscope.model.call import printable
-from soscope.report.output import json_document
+from soscope.report.output import json_document, members
 from soscope.report.words import plural
 
 TYPE_CHECKING = False
@@ -34,14 +34,8 @@ def check_document(library: Instrumentation) -> str:
             "schema": CHECK_SCHEMA,
             "image": library.path,
             "instrumented": library.kind,
-            "sites": library.sites,
-            "functions": library.functions,
-            "inlined": library.inlined,
-            "relro": library.relro,
-            "modes": [
-                {"mode": mode.mode, "works": mode.works, "ns": mode.ns, "reason": mode.reason}
-                for mode in modes_of(library)
-            ],
+            **members(library, "sites functions inlined relro"),
+            "modes": [members(mode, "mode works ns reason") for mode in modes_of(library)],
             "advice": advice_for(library),
         }
     )

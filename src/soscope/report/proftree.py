@@ -19,7 +19,7 @@ from soscope.model.call import PAGE, StackFrame, importance, printable, time_tex
 from soscope.model.record import Record
 from soscope.report import flame as flamepage
 from soscope.report.flame import FlameGraph, FlameNode, Frame
-from soscope.report.output import json_document
+from soscope.report.output import json_document, members
 from soscope.report.prof import remarks, seconds_text, share_text, untold_functions
 from soscope.report.words import Heading, TableText, marked, plural, table_text
 
@@ -350,8 +350,7 @@ def tree_document(
     return json_document(
         {
             "schema": SCHEMA,
-            "command": profile.command,
-            "state": profile.state,
+            **members(profile, "command state"),
             "way": way,
             "function": pattern,
             "rows": rows,
@@ -365,15 +364,10 @@ def _row(tree: TreeRows, row: TreeRow) -> dict[str, object]:
     frame = context.frame
     return {
         "depth": row.depth,
-        "image": frame.image,
-        "symbol": frame.symbol,
+        **members(frame, "image symbol"),
         "addr": None if frame.symbol is not None or frame.offset is None else f"{frame.offset:#x}",
-        "file": frame.file,
-        "line": frame.line,
+        **members(frame, "file line"),
         "calls": context.count if what == CALLS else None,
         "samples": context.count if what == SAMPLES else None,
-        "total_ns": context.total_ns,
-        "total_doubt_ns": context.total_doubt_ns,
-        "self_ns": context.self_ns,
-        "doubt_ns": context.doubt_ns,
+        **members(context, "total_ns total_doubt_ns self_ns doubt_ns"),
     }

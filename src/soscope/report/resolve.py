@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.live.lookup.answer import OK, Answer, Candidate
-from soscope.report.output import dumps, quoted
+from soscope.report.output import dumps, members, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ def _text(value: str | None) -> str:
 def _candidate(candidate: Candidate) -> dict[str, object]:
     return {
         "addr": _hex(candidate.addr),
-        "symbol": candidate.symbol,
-        "version": candidate.version,
+        **members(candidate, "symbol version"),
         "image": None if candidate.image is None else candidate.image.name,
         "rule": candidate.rule,
     }

@@ -25,7 +25,7 @@ from soscope.report.graph import (
     path_of,
     taken_by,
 )
-from soscope.report.output import Form, Output, json_document
+from soscope.report.output import Form, Output, json_document, members
 from soscope.report.trace import display as names
 from soscope.report.trace.display import Display, FunctionNames, TableSettings
 from soscope.report.trace.table import column, head_of, text_of, totals_of
@@ -118,18 +118,12 @@ class GraphListener(Listener):
             "schema": SCHEMA,
             **head_of(outcome),
             "images": [
-                {
-                    "name": name,
-                    "calls": row.calls,
-                    "self_ns": row.self_ns,
-                    "doubt_ns": row.doubt_ns,
-                }
+                {"name": name, **members(row, "calls self_ns doubt_ns")}
                 for name, row in inside(edges).items()
             ],
             "edges": [
                 {
-                    "caller": edge.sums.caller,
-                    "callee": edge.sums.callee,
+                    **members(edge.sums, "caller callee"),
                     **_sums(edge.sums),
                     "functions": [
                         {
@@ -152,11 +146,7 @@ class GraphListener(Listener):
 
 def _sums(row: SummaryRow) -> dict[str, object]:
     return {
-        "calls": row.calls,
-        "errors": row.errors,
-        "self_ns": row.self_ns,
-        "total_ns": row.total_ns,
-        "doubt_ns": row.doubt_ns,
+        **members(row, "calls errors self_ns total_ns doubt_ns"),
         "lower_bound": row.is_lower_bound,
     }
 

@@ -11,7 +11,7 @@ from soscope.model.image import REFUSAL_NAMES
 from soscope.model.record import Record
 from soscope.proc.status import signal_name
 from soscope.prototypes import Prototypes
-from soscope.report.output import JSON, Form, Output, json_document
+from soscope.report.output import JSON, Form, Output, json_document, members
 from soscope.report.trace import display as names
 from soscope.report.trace.display import PERCENTILES, Display, FunctionNames, TableSettings
 from soscope.report.words import (
@@ -152,14 +152,7 @@ def document(
                 "callee": row.callee,
                 "symbol": row.symbol,
                 **_demangled(names.full(row.symbol)),
-                "version": row.version,
-                "calls": row.calls,
-                "errors": row.errors,
-                "self_ns": row.self_ns,
-                "total_ns": row.total_ns,
-                "doubt_ns": row.doubt_ns,
-                "min_ns": row.min_ns,
-                "max_ns": row.max_ns,
+                **members(row, "version calls errors self_ns total_ns doubt_ns min_ns max_ns"),
                 "lower_bound": row.is_lower_bound,
                 **(_durations(row) if has_durations else {}),
             }

@@ -20,7 +20,7 @@ from soscope.model.call import (
     time_text,
 )
 from soscope.prototypes import Prototypes
-from soscope.report.output import Form, Output, json_document
+from soscope.report.output import Form, Output, json_document, members
 from soscope.report.trace.display import Display, FunctionNames, TableSettings
 from soscope.report.trace.table import head_of, totals_of
 from soscope.report.trace.text import LONG, NO_RETURN, TextListener
@@ -281,19 +281,13 @@ class TreeJsonListener(CallTree):
         full = self._names.full(symbol)
         return {
             "id": number,
-            "above": row.above,
-            "depth": row.depth,
+            **members(row, "above depth"),
             "caller": caller,
             "callee": callee,
             "symbol": symbol,
             **({} if full is None else {"demangled": full}),
             "version": version,
-            "calls": row.calls,
-            "errors": row.errors,
-            "self_ns": row.self_ns,
-            "doubt_ns": row.doubt_ns,
-            "total_ns": row.total_ns,
-            "total_doubt_ns": row.total_doubt_ns,
+            **members(row, "calls errors self_ns doubt_ns total_ns total_doubt_ns"),
         }
 
 
