@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.export.profiles import ExportFrame, frame_of
+from soscope.export.profiles import ExportFrame, ExportSettings, frame_of
 from soscope.frames.cppnames import CppNames
 from soscope.frames.names import CallFrames, Key, Place, key_of
 from soscope.instruments.prof.timeline import BEGIN, END, INSTANT, ThreadTimeline, notes_of
@@ -160,11 +160,15 @@ class Timeline(Listener):
     """Takes events, and reports beginnings and ends of calls to `opened` and `closed`.
 
     `first_ns` and `last_ns` are the times of the first and the last event, CLOCK_REALTIME. `cpp`
-    demangles C++ names.
+    demangles C++ names, and `stacks` has the stacks of calls, None if there are none. `programs`
+    has the name of each process's program.
     """
 
-    def __init__(self, cpp: CppNames) -> None:
-        self.cpp = cpp
+    def __init__(self, replay: Replay, settings: ExportSettings) -> None:
+        self.cpp = CppNames()
+        self.stacks = stacks_of(replay, self.cpp)
+        self.limit = settings.string_limit
+        self.programs: dict[int, str] = {}
         self.overlapping = 0
         self.unended = 0
         self.first_ns = 0
@@ -195,7 +199,7 @@ class Timeline(Listener):
                     self._end(event.entry, event)
             elif isinstance(event, ProcessStart):
                 self._seen(event.time_ns)
-                self.started(event)
+                self.started(event.pid, event.program.rpartition("/")[2])
 
     def end(self, outcome: TraceOutcome) -> None:
         """End the calls that are still open."""
@@ -232,8 +236,9 @@ class Timeline(Listener):
 
     # ---- overridden by formats ----
 
-    def started(self, event: ProcessStart) -> None:
-        """Handle the start of a process."""
+    def started(self, pid: int, program: str) -> None:
+        """Handle the start of a program in a process."""
+        self.programs[pid] = program
 
     def instant(self, thread: Thread, entry: Entry, time_ns: int) -> None:
         """Handle a call whose end could not be seen."""

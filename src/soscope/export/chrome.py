@@ -12,12 +12,10 @@ from json.encoder import encode_basestring_ascii as quoted
 
 from soscope.export.calls import (
     CallTimes,
-    ExportStacks,
     Thread,
     Timeline,
     call_times_of,
     names,
-    stacks_of,
     texts,
 )
 from soscope.export.profiles import (
@@ -29,7 +27,6 @@ from soscope.export.profiles import (
     said_of,
     slices_of,
 )
-from soscope.frames.cppnames import CppNames
 from soscope.frames.names import frame_text, key_of
 from soscope.instruments.prof.timeline import BEGIN, END
 
@@ -39,7 +36,7 @@ if TYPE_CHECKING:
 
     from soscope.instruments.prof.model import Profile
     from soscope.instruments.trace.replay import Replay
-    from soscope.model.call import Entry, Exit, ProcessStart
+    from soscope.model.call import Entry, Exit
 
 
 # Events of Chrome's Trace Event Format, the JSON Object Format: times are µs, as decimals.
@@ -60,6 +57,10 @@ class ChromeEvents:
         self._lines.append(f"{{{members}}}")
         if len(self._lines) >= _FLUSH_AFTER:
             self._flush()
+
+    def name(self, what: str, where: str, name: str) -> None:
+        """Name a process or a thread; `where` are the members with its numbers."""
+        self.add(f'"ph":"M","name":"{what}_name",{where},"args":{{"name":{quoted(name)}}}')
 
     def end(self, start_ns: int | None) -> None:
         """Write the rest; `start_ns` is the time since 1970 from which all times count."""
@@ -95,8 +96,7 @@ _NO_THREAD = 1 << 30  # above all numbers of the kernel
 
 def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
     """Write all calls; return notes."""
-    cpp = CppNames()
-    listener = _Chrome(write, settings.string_limit, cpp, stacks_of(replay, cpp))
+    listener = _Chrome(write, replay, settings)
     replay.run(listener)
     return listener.notes()
 
@@ -117,10 +117,8 @@ def export_profile(
         where = f'"pid":{pid},"tid":{tid}'
         if pid not in processes:
             processes.add(pid)
-            name = quoted(forest.program)
-            events.add(f'"ph":"M","name":"process_name",{where},"args":{{"name":{name}}}')
-        title = quoted(tree.title())
-        events.add(f'"ph":"M","name":"thread_name",{where},"args":{{"name":{title}}}')
+            events.name("process", where, forest.program)
+        events.name("thread", where, tree.title())
         for place in slices_of(tree):
             at = f'"ts":{micros(place.at)},{where}'
             if not place.is_begin:
@@ -145,8 +143,7 @@ def _export_calls(calls: CallTimes, events: ChromeEvents) -> list[str]:
         where = f'"pid":{thread.pid},"tid":{thread.tid}'
         if thread.pid not in processes:
             processes.add(thread.pid)
-            name = quoted(calls.program)
-            events.add(f'"ph":"M","name":"process_name",{where},"args":{{"name":{name}}}')
+            events.name("process", where, calls.program)
         functions = calls.functions(timeline)
         for kind, time_ns, call in timeline.steps():
             at = f'"ts":{micros(time_ns - calls.first_ns)},{where}'
@@ -171,25 +168,16 @@ def _track(tree: StackTree, pid: int, number: int) -> tuple[int, int]:
 
 class _Chrome(Timeline):
     def __init__(
-        self,
-        write: Callable[[bytes], object],
-        limit: int,
-        cpp: CppNames,
-        stacks: ExportStacks | None,
+        self, write: Callable[[bytes], object], replay: Replay, settings: ExportSettings
     ) -> None:
-        super().__init__(cpp)
-        self._stacks = stacks
+        super().__init__(replay, settings)
         self._events = ChromeEvents(write)
-        self._limit = limit
 
-    def started(self, event: ProcessStart) -> None:
-        name = quoted(event.program.rpartition("/")[2])
-        self._events.add(
-            f'"ph":"M","name":"process_name","pid":{event.pid},"tid":0,"args":{{"name":{name}}}'
-        )
+    def started(self, pid: int, program: str) -> None:
+        self._events.name("process", f'"pid":{pid},"tid":0', program)
 
     def instant(self, thread: Thread, entry: Entry, time_ns: int) -> None:
-        arguments, _, _ = texts(self.prototypes, entry, None, self._limit)
+        arguments, _, _ = texts(self.prototypes, entry, None, self.limit)
         head = self._head(thread, entry, time_ns)
         self._events.add(
             f'"ph":"i","s":"t",{head},"args":{{"args":{quoted(arguments)}{self._stack(entry)}}}'
@@ -199,7 +187,7 @@ class _Chrome(Timeline):
         self._events.add(f'"ph":"B",{self._head(thread, entry, time_ns)}')
 
     def closed(self, thread: Thread, entry: Entry, leave: Exit | None, time_ns: int) -> None:
-        arguments, result, errno = texts(self.prototypes, entry, leave, self._limit)
+        arguments, result, errno = texts(self.prototypes, entry, leave, self.limit)
         more = [f'"args":{quoted(arguments)}', f'"caller":{quoted(names(entry)[0])}']
         if result:
             more.append(f'"result":{quoted(result)}')
@@ -219,9 +207,9 @@ class _Chrome(Timeline):
 
     def _stack(self, entry: Entry) -> str:
         """Return the member `stack`, outermost frame first, with a comma before it, or ""."""
-        if self._stacks is None:
+        if self.stacks is None:
             return ""
-        frames = [quoted(frame_text(frame)) for frame in self._stacks.whole(key_of(entry))]
+        frames = [quoted(frame_text(frame)) for frame in self.stacks.whole(key_of(entry))]
         return f',"stack":[{",".join(frames)}]'
 
     def finished(self) -> None:

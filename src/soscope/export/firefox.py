@@ -13,15 +13,12 @@ from typing import Any
 
 from soscope.export.calls import (
     CallTimes,
-    ExportStacks,
     Thread,
     Timeline,
     call_times_of,
     names,
-    stacks_of,
 )
 from soscope.export.profiles import CALLS, ROOT, ExportSettings, StackTree, forest_of
-from soscope.frames.cppnames import CppNames
 from soscope.frames.names import frame_label
 from soscope.instruments.prof.timeline import BEGIN, END
 
@@ -32,7 +29,7 @@ if TYPE_CHECKING:
     from soscope.export.profiles import Forest
     from soscope.instruments.prof.model import Profile
     from soscope.instruments.trace.replay import Replay
-    from soscope.model.call import Entry, Exit, ProcessStart, StackFrame
+    from soscope.model.call import Entry, Exit, StackFrame
 
 
 # The processed profile format of the Firefox Profiler, version 48: its tables and document.
@@ -205,9 +202,7 @@ _NO_THREAD = 1 << 30  # above all numbers of the kernel
 
 def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
     """Write all calls, which are kept in memory until then; return notes."""
-    del settings
-    cpp = CppNames()
-    listener = _Firefox(cpp, stacks_of(replay, cpp))
+    listener = _Firefox(replay, settings)
     replay.run(listener)
     product = " ".join(replay.command) or replay.recording.path
     _write(write, document(product, listener.first_ns / 1e6, listener.threads()))
@@ -327,14 +322,9 @@ class _Calls(FirefoxThread):
 
 
 class _Firefox(Timeline):
-    def __init__(self, cpp: CppNames, stacks: ExportStacks | None) -> None:
-        super().__init__(cpp)
-        self._stacks = stacks
+    def __init__(self, replay: Replay, settings: ExportSettings) -> None:
+        super().__init__(replay, settings)
         self._threads: dict[Thread, _Calls] = {}
-        self._programs: dict[int, str] = {}
-
-    def started(self, event: ProcessStart) -> None:
-        self._programs[event.pid] = event.program.rpartition("/")[2]
 
     def instant(self, thread: Thread, entry: Entry, time_ns: int) -> None:
         self.opened(thread, entry, time_ns)
@@ -346,9 +336,9 @@ class _Firefox(Timeline):
             calls = self._threads[thread] = _Calls()
         time = (time_ns - self.first_ns) / 1e6
         below: list[StackFrame] = []
-        if self._stacks is not None:
+        if self.stacks is not None:
             around = calls.around[-1] if calls.around else None
-            below = self._stacks.inside(entry, around)
+            below = self.stacks.inside(entry, around)
             calls.around.append(entry)
         calls.push(self.cpp.written(entry.slot.symbol), names(entry)[1], time, below)
 
@@ -356,7 +346,7 @@ class _Firefox(Timeline):
         known = None if leave is None else leave.duration_ns
         calls = self._threads[thread]
         calls.pop(time_ns - entry.time_ns if known is None else known)
-        if self._stacks is not None:
+        if self.stacks is not None:
             calls.around.pop()
 
     def threads(self) -> list[dict[str, Any]]:
@@ -366,8 +356,8 @@ class _Firefox(Timeline):
                 calls,
                 pid,
                 tid,
-                name=self._programs.get(pid) or "thread",
-                process=self._programs.get(pid, ""),
+                name=self.programs.get(pid) or "thread",
+                process=self.programs.get(pid, ""),
                 is_main=pid == tid,
             )
             for (pid, tid), calls in self._threads.items()

@@ -11,17 +11,14 @@ from __future__ import annotations
 from soscope.export import calls as calltimes
 from soscope.export.calls import (
     CallTimes,
-    ExportStacks,
     Thread,
     Timeline,
     call_times_of,
     names,
-    stacks_of,
     texts,
 )
 from soscope.export.profiles import ExportSettings, forest_of, notes_of_slices, said_of, slices_of
 from soscope.export.protobuf import integer, message, string
-from soscope.frames.cppnames import CppNames
 from soscope.frames.names import frame_text, key_of
 
 TYPE_CHECKING = False
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
 
     from soscope.instruments.prof.model import Profile
     from soscope.instruments.trace.replay import Replay
-    from soscope.model.call import Entry, Exit, ProcessStart
+    from soscope.model.call import Entry, Exit
 
 
 # TracePackets of Perfetto's format: tracks, and the events on them.
@@ -56,6 +53,7 @@ class PerfettoPackets:
         self._counts = {_NAMES: 0, _CATEGORIES: 0, _ANNOTATIONS: 0}
         self._new = bytearray()  # InternedData of the next packet
         self._tracks = 0
+        self._processes: dict[int, int] = {}
 
     def begin(self, first_ns: int) -> None:
         """Write the clock of all times; this must be the first packet."""
@@ -66,8 +64,12 @@ class PerfettoPackets:
         self._packets += message(1, defaults + integer(10, _SEQUENCE) + integer(13, _CLEARED))
 
     def process(self, pid: int, name: str) -> int:
-        """Describe a process, and return its track."""
-        return self._track(message(3, integer(1, pid) + string(6, name)))
+        """Return the track of a process, which is described on first use."""
+        track = self._processes.get(pid)
+        if track is None:
+            described = message(3, integer(1, pid) + string(6, name))
+            track = self._processes[pid] = self._track(described)
+        return track
 
     def thread(self, process: int, pid: int, tid: int, name: str = "") -> int:
         """Describe a thread, and return its track."""
@@ -134,8 +136,7 @@ VIEWER = "open it in https://ui.perfetto.dev, or query it with trace_processor"
 
 def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
     """Write all calls; return notes."""
-    cpp = CppNames()
-    listener = _Perfetto(write, settings.string_limit, cpp, stacks_of(replay, cpp))
+    listener = _Perfetto(write, replay, settings)
     replay.run(listener)
     return listener.notes()
 
@@ -151,14 +152,11 @@ def export_profile(
     forest = forest_of(profile, lines=False)
     packets = PerfettoPackets(write)
     packets.begin(0)
-    processes: dict[int, int] = {}
     threads: set[tuple[int, int]] = set()
     for tree in forest.trees:
         thread = tree.thread
         pid = forest.pid if thread is None else thread.pid
-        process = processes.get(pid)
-        if process is None:
-            process = processes[pid] = packets.process(pid, forest.program)
+        process = packets.process(pid, forest.program)
         if thread is None or (pid, thread.tid) in threads:
             track = packets.named(process, tree.title())
         else:
@@ -179,7 +177,6 @@ def export_profile(
 
 def _export_calls(calls: CallTimes, packets: PerfettoPackets) -> list[str]:
     packets.begin(calls.first_ns)
-    processes: dict[int, int] = {}
     kinds = {calltimes.BEGIN: BEGIN, calltimes.INSTANT: INSTANT}
     said = [
         packets.name(frame.label()) + packets.category(frame.image() or "?")
@@ -188,9 +185,7 @@ def _export_calls(calls: CallTimes, packets: PerfettoPackets) -> list[str]:
     left = packets.annotation("ended", "")
     for timeline in calls.timelines:
         thread = calls.thread(timeline)
-        process = processes.get(thread.pid)
-        if process is None:
-            process = processes[thread.pid] = packets.process(thread.pid, calls.program)
+        process = packets.process(thread.pid, calls.program)
         track = packets.thread(process, thread.pid, thread.tid, thread.name)
         functions = calls.functions(timeline)
         for kind, time_ns, call in timeline.steps():
@@ -204,26 +199,14 @@ def _export_calls(calls: CallTimes, packets: PerfettoPackets) -> list[str]:
 
 class _Perfetto(Timeline):
     def __init__(
-        self,
-        write: Callable[[bytes], object],
-        limit: int,
-        cpp: CppNames,
-        stacks: ExportStacks | None,
+        self, write: Callable[[bytes], object], replay: Replay, settings: ExportSettings
     ) -> None:
-        super().__init__(cpp)
-        self._stacks = stacks
+        super().__init__(replay, settings)
         self._packets = PerfettoPackets(write)
-        self._limit = limit
         self._tracks: dict[Thread, int] = {}
-        self._processes: dict[int, int] = {}
-        self._programs: dict[int, str] = {}
-        self._is_first = True
-
-    def started(self, event: ProcessStart) -> None:
-        self._programs[event.pid] = event.program.rpartition("/")[2]
 
     def instant(self, thread: Thread, entry: Entry, time_ns: int) -> None:
-        arguments, _, _ = texts(self.prototypes, entry, None, self._limit)
+        arguments, _, _ = texts(self.prototypes, entry, None, self.limit)
         said = self._packets.annotation("args", arguments) + self._stack(entry)
         self._begin(thread, entry, time_ns, INSTANT, said)
 
@@ -231,7 +214,7 @@ class _Perfetto(Timeline):
         self._begin(thread, entry, time_ns, BEGIN, b"")
 
     def closed(self, thread: Thread, entry: Entry, leave: Exit | None, time_ns: int) -> None:
-        arguments, result, errno = texts(self.prototypes, entry, leave, self._limit)
+        arguments, result, errno = texts(self.prototypes, entry, leave, self.limit)
         annotation = self._packets.annotation
         said = [
             annotation("args", arguments),
@@ -258,9 +241,9 @@ class _Perfetto(Timeline):
 
     def _stack(self, entry: Entry) -> bytes:
         """Return the annotation `stack`, an array with the outermost frame first, or b""."""
-        if self._stacks is None:
+        if self.stacks is None:
             return b""
-        frames = self._stacks.whole(key_of(entry))
+        frames = self.stacks.whole(key_of(entry))
         if not frames:
             return b""
         return self._packets.texts("stack", [frame_text(frame) for frame in frames])
@@ -270,13 +253,9 @@ class _Perfetto(Timeline):
         track = self._tracks.get(thread)
         if track is not None:
             return track
-        if self._is_first:
+        if not self._tracks:
             self._packets.begin(self.first_ns)
-            self._is_first = False
         pid, tid = thread
-        process = self._processes.get(pid)
-        if process is None:
-            program = self._programs.get(pid, "")
-            process = self._processes[pid] = self._packets.process(pid, program)
+        process = self._packets.process(pid, self.programs.get(pid, ""))
         track = self._tracks[thread] = self._packets.thread(process, pid, tid)
         return track

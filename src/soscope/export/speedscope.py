@@ -10,15 +10,12 @@ from json.encoder import encode_basestring_ascii as quoted
 
 from soscope.export.calls import (
     CallTimes,
-    ExportStacks,
     Thread,
     Timeline,
     call_times_of,
     names,
-    stacks_of,
 )
 from soscope.export.profiles import ROOT, ExportSettings, forest_of
-from soscope.frames.cppnames import CppNames
 from soscope.frames.names import frame_label
 from soscope.instruments.prof.timeline import BEGIN, END
 
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
     from soscope.export.profiles import StackTree
     from soscope.instruments.prof.model import Profile
     from soscope.instruments.trace.replay import Replay
-    from soscope.model.call import Entry, Exit, ProcessStart, StackFrame
+    from soscope.model.call import Entry, Exit, StackFrame
 
 VIEWER = "open it in https://www.speedscope.app, or type: speedscope FILE"
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -38,10 +35,7 @@ _NANOSECONDS, _NO_UNIT = "nanoseconds", "none"
 
 def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
     """Write all calls, which are kept in memory until then; return notes."""
-    del settings
-    name = " ".join(replay.command) or replay.recording.path
-    cpp = CppNames()
-    listener = _Speedscope(write, name, cpp, stacks_of(replay, cpp))
+    listener = _Speedscope(write, replay, settings)
     replay.run(listener)
     return listener.notes()
 
@@ -138,33 +132,24 @@ def _write_document(
 
 class _Speedscope(Timeline):
     def __init__(
-        self,
-        write: Callable[[bytes], object],
-        name: str,
-        cpp: CppNames,
-        stacks: ExportStacks | None,
+        self, write: Callable[[bytes], object], replay: Replay, settings: ExportSettings
     ) -> None:
-        super().__init__(cpp)
-        self._stacks = stacks
+        super().__init__(replay, settings)
         self._write = write
-        self._name = name
+        self._name = " ".join(replay.command) or replay.recording.path
         self._frames: dict[_Frame, int] = {}
         self._opened: dict[Thread, list[tuple[Entry, list[_Frame]]]] = {}  # with frames below
         self._events: dict[Thread, list[str]] = {}
-        self._programs: dict[int, str] = {}
-
-    def started(self, event: ProcessStart) -> None:
-        self._programs[event.pid] = event.program.rpartition("/")[2]
 
     def instant(self, thread: Thread, entry: Entry, time_ns: int) -> None:
         self.opened(thread, entry, time_ns)
         self.closed(thread, entry, None, time_ns)
 
     def opened(self, thread: Thread, entry: Entry, time_ns: int) -> None:
-        if self._stacks is not None:
+        if self.stacks is not None:
             calls = self._opened.setdefault(thread, [])
             around = calls[-1][0] if calls else None
-            below = [_of(frame) for frame in self._stacks.inside(entry, around)]
+            below = [_of(frame) for frame in self.stacks.inside(entry, around)]
             calls.append((entry, below))
             for frame in below:
                 self._add(thread, "O", frame, time_ns)
@@ -172,7 +157,7 @@ class _Speedscope(Timeline):
 
     def closed(self, thread: Thread, entry: Entry, leave: Exit | None, time_ns: int) -> None:
         self._add(thread, "C", self._function(entry), time_ns)
-        if self._stacks is not None:
+        if self.stacks is not None:
             _, below = self._opened[thread].pop()
             for frame in reversed(below):
                 self._add(thread, "C", frame, time_ns)
@@ -189,7 +174,7 @@ class _Speedscope(Timeline):
     def finished(self) -> None:
         end = self.last_ns - self.first_ns
         profiles = (
-            _evented(f"{self._programs.get(pid, '')} {pid}/{tid}".strip(), end, events)
+            _evented(f"{self.programs.get(pid, '')} {pid}/{tid}".strip(), end, events)
             for (pid, tid), events in self._events.items()
         )
         _write_document(self._write, self._name, self._frames, profiles)
