@@ -21,7 +21,7 @@ from soscope.report import flame as flamepage
 from soscope.report.flame import FlameGraph, FlameNode, Frame
 from soscope.report.output import json_document, members
 from soscope.report.prof import remarks, seconds_text, share_text, untold_functions
-from soscope.report.words import Heading, TableText, marked, plural, table_text
+from soscope.report.words import Heading, TableText, marked, plural, table_text, with_outer
 
 # A profile as flame graphs: of call paths, of pairs of functions, and of samples, if any.
 
@@ -215,17 +215,8 @@ class TreeRows:
         heavy = [at for at, is_heavy in enumerate(is_in) if is_heavy]
         if most is None or len(heavy) <= most:
             return heavy
-        chosen: set[int] = set()
-        for number in sorted(heavy, key=self._importance):
-            way: list[int] = []
-            at: int | None = number
-            while at is not None and at not in chosen:
-                way.append(at)
-                at = self.rows[at].above
-            if chosen and len(chosen) + len(way) > most:
-                break
-            chosen.update(way)
-        return sorted(chosen)
+        order = sorted(heavy, key=self._importance)
+        return sorted(with_outer(order, lambda at: self.rows[at].above, most))
 
     def _importance(self, at: int) -> tuple[int, int]:
         row = self.rows[at]

@@ -9,6 +9,7 @@ from soscope.proc.status import signal_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from typing import Self
 
     from soscope.control.outcome import AttachedOutcome, Outcome
@@ -186,6 +187,24 @@ class TableText(str):
         made = super().__new__(cls, text)
         made.has_marks = has_marks
         return made
+
+
+def with_outer(order: Iterable[int], above: Callable[[int], int | None], most: int) -> set[int]:
+    """Return the first rows of `order`, each with all rows around it, about `most` in all.
+
+    `above` returns the row around a row, None if there is none.
+    """
+    chosen: set[int] = set()
+    for number in order:
+        at: int | None = number
+        way: list[int] = []
+        while at is not None and at not in chosen:
+            way.append(at)
+            at = above(at)
+        if chosen and len(chosen) + len(way) > most:
+            break
+        chosen.update(way)
+    return chosen
 
 
 def table_text(headings: list[Heading], rows: list[list[str]], total: list[str]) -> TableText:

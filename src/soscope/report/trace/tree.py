@@ -24,7 +24,7 @@ from soscope.report.output import Form, Output, json_document, members
 from soscope.report.trace.display import Display, FunctionNames, TableSettings
 from soscope.report.trace.table import head_of, totals_of
 from soscope.report.trace.text import LONG, NO_RETURN, TextListener
-from soscope.report.words import Heading, marked, table_text
+from soscope.report.words import Heading, marked, table_text, with_outer
 from soscope.select.filter import Selection
 
 TYPE_CHECKING = False
@@ -298,18 +298,9 @@ def _longest(rows: list[NamedWay], top: int | None) -> list[NamedWay]:
     """
     if top is None or len(rows) <= top:
         return rows
-    chosen: set[int] = set()
     whole = sum(row.total_ns or 0 for row in rows if row.above is None)
     order = sorted(range(len(rows)), key=lambda at: way_rank(rows[at], whole))
-    for number in order:
-        at: int | None = number
-        way: list[int] = []
-        while at is not None and at not in chosen:
-            way.append(at)
-            at = rows[at].above
-        if len(chosen) + len(way) > top and chosen:
-            break
-        chosen.update(way)
+    chosen = with_outer(order, lambda at: rows[at].above, top)
     return [row for at, row in enumerate(rows) if at in chosen]
 
 
