@@ -32,9 +32,11 @@ def steps(document: Row, recording: str | None = None) -> list[str]:
         said = _memory(document, recording)
     elif name == "prof-report":
         said = _profile(document, recording)
+    elif name in _OF_COMMANDS:
+        command = _command(document)
+        said = [] if command is None else _OF_COMMANDS[name](document, command)
     else:
-        make = _STEPS.get(name)
-        said = [] if make is None else make(document)
+        said = _STEPS[name](document) if name in _STEPS else []
     return [step for step in said if step.isprintable()]
 
 
@@ -54,10 +56,10 @@ def _word(value: object) -> str:
     return shlex.quote(str(value))
 
 
-def _traced(document: Row, key: str) -> list[str]:
-    """Return commands that trace the first of some functions, and failures."""
-    command, rows = _command(document), _rows(document, key)
-    if command is None or not rows:
+def _summary(document: Row, command: str) -> list[str]:
+    """Return commands that trace the first function, and failures."""
+    rows = _rows(document, "rows")
+    if not rows:
         return []
     said = [f"soscope trace -T -e {_word(rows[0].get('symbol'))} -- {command}"]
     if any(row.get("errors") for row in rows):
@@ -65,18 +67,9 @@ def _traced(document: Row, key: str) -> list[str]:
     return [*said, f"soscope trace --graph -- {command}"]
 
 
-def _summary(document: Row) -> list[str]:
-    return _traced(document, "rows")
-
-
-def _tree(document: Row) -> list[str]:
-    command = _command(document)
-    return [] if command is None else [f"soscope trace --tree -- {command}"]
-
-
-def _graph(document: Row) -> list[str]:
-    command, edges = _command(document), _rows(document, "edges")
-    if command is None or not edges:
+def _graph(document: Row, command: str) -> list[str]:
+    edges = _rows(document, "edges")
+    if not edges:
         return []
     ends = f"--from {_word(edges[0].get('caller'))} -l {_word(edges[0].get('callee'))}"
     return [
@@ -85,18 +78,14 @@ def _graph(document: Row) -> list[str]:
     ]
 
 
-def _calls(document: Row) -> list[str]:
-    command = _command(document)
-    if command is None:
-        return []
+def _calls(document: Row, command: str) -> list[str]:
     said = [f"soscope trace -Z -- {command}"] if document.get("failed") else []
     return [*said, f"soscope trace -c -- {command}", f"soscope trace --tree -- {command}"]
 
 
-def _called(document: Row) -> list[str]:
-    command, images = _command(document), _rows(document, "images")
-    called = [row for image in images for row in _rows(image, "called")]
-    if command is None or not called:
+def _called(document: Row, command: str) -> list[str]:
+    called = [row for image in _rows(document, "images") for row in _rows(image, "called")]
+    if not called:
         return []
     symbol = _word(called[0].get("symbol"))
     return [f"soscope trace -i -e {symbol} -- {command}"]
@@ -108,11 +97,10 @@ def _sweep(document: Row) -> list[str]:
     return [str(faults[0].get("repeat"))] if faults else []
 
 
-def _inject(document: Row) -> list[str]:
+def _inject(document: Row, command: str) -> list[str]:
     """Return a sweep of functions that have failed, as their failure values are known."""
-    command = _command(document)
     functions = [row for row in _rows(document, "functions") if row.get("errors")]
-    if command is None or not functions:
+    if not functions:
         return []
     names = ",".join(dict.fromkeys(str(row.get("function")) for row in functions[:_FEW]))
     return [f"soscope inject --sweep {_word(names)} -- {command}"]
@@ -215,13 +203,16 @@ def _process(verb: str) -> Callable[[Row], list[str]]:
     return said
 
 
-_STEPS: dict[str, Callable[[Row], list[str]]] = {
+# Suggestions for documents of a command, which go on with it, and for all others.
+_OF_COMMANDS: dict[str, Callable[[Row, str], list[str]]] = {
     "trace-summary": _summary,
-    "trace-tree": _tree,
+    "trace-tree": lambda _, command: [f"soscope trace --tree -- {command}"],
     "trace-graph": _graph,
     "trace-calls": _calls,
     "called": _called,
     "inject": _inject,
+}
+_STEPS: dict[str, Callable[[Row], list[str]]] = {
     "inject-sweep": _sweep,
     "mem-attach": _mem_attach,
     "map": _map,

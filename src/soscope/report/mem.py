@@ -328,9 +328,13 @@ def diff_text(diff: MemDiff, limit: int | None = None) -> str:
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
+def _change_text(size: int) -> str:
+    return f"{'-' if size < 0 else '+'}{size_text(abs(size))}" if size else "0 B"
+
+
 def _diff_line(row: DiffRow, names: CppNames) -> str:
     count, size = row.growth
-    growth = f"{'-' if size < 0 else '+'}{size_text(abs(size))}" if size else "0 B"
+    growth = _change_text(size)
     where = f"{names.place(row.file or '?')}:{row.line}:{row.type}"
     counts = f"{count:>+10,d} {growth:>11} {row.count_a:10,d} {row.count_b:10,d}"
     return f"{counts}  {where}"
@@ -459,18 +463,15 @@ def _next_steps(growth: Growth) -> list[str]:
 
 
 def _line(row: DiffRow, growth: Growth, names: CppNames) -> str:
-    if abs(row.growth[0]) == 1:  # a single thing that comes and goes is no rate
-        return _live_row(f"{row.growth[0]:+d} in all", row.growth[1], row, growth, names)
-    count, size = (round(growth.per_minute(change)) for change in row.growth)
-    return _live_row(f"{count:+,d}", size, row, growth, names)
-
-
-def _live_row(count: str, size: int, row: DiffRow, growth: Growth, names: CppNames) -> str:
-    grown = f"{'-' if size < 0 else '+'}{size_text(abs(size))}" if size else "0 B"
+    count, size = row.growth
+    shown = f"{count:+d} in all"  # a single thing that comes and goes is no rate
+    if abs(count) != 1:
+        count, size = (round(growth.per_minute(change)) for change in row.growth)
+        shown = f"{count:+,d}"
     is_line = row.line or growth.what != BLOCKS
     file = names.place(row.file or "?")
     where = f"{file}:{row.line}:{row.type}" if is_line else f"{file}:{row.type}"
-    return f"{count:>10} {grown:>11} {row.count_b:10,d}  {where}"
+    return f"{shown:>10} {_change_text(size):>11} {row.count_b:10,d}  {where}"
 
 
 # The result of `soscope mem trim`: a line for people, and soscope/mem-trim/1.
