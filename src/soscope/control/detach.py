@@ -9,12 +9,12 @@ import select
 import signal
 
 from soscope.control import patch, takeout
-from soscope.control.patch import close_unused, waiting
+from soscope.control.patch import Closing, waiting
 from soscope.entry.agent.resident import Resident, Taken
 from soscope.entry.agent.resting import Remains
 from soscope.entry.agent.visit import Visit
 from soscope.errors import AttachError, NoSuchProcess, NotPermitted
-from soscope.model.record import Record, fresh
+from soscope.model.record import fresh
 from soscope.proc import status
 from soscope.proc.status import Refused, in_full, read_stat
 
@@ -22,27 +22,21 @@ from soscope.proc.status import Refused, in_full, read_stat
 _NEVER = (status.STATIC, status.VALGRIND, status.FOREIGN, status.BY_LOADER)
 
 
-class Removed(Record):
+class Removed(Closing):
     """The result of a detach from process `pid`.
 
     `agents` has each agent that was taken out, with the result. `remains` has agents with what
-    the process keeps of them for the next session. `closed` are the libraries of patches that
-    were closed now or before, and `left_loaded` maps the path of each library that stays loaded
-    to the reason. `longest_stop` is the longest time in ns that a thread was stopped. `inert`
-    counts agents that had nothing to take out. `counts` means that an interpreter counts its
-    objects, which `detach` leaves to the instrument that has begun it.
+    the process keeps of them for the next session. `closed` has libraries of patches that were
+    closed before, too. `inert` counts agents that had nothing to take out. `counts` means that an
+    interpreter counts its objects, which `detach` leaves to the instrument that has begun it.
 
     `owner` is the pid of the soscope that was stopped before, None if there was none.
     `was_counting` means that the interpreter has stopped counting its objects since, with `notes`.
     """
 
-    pid: int
     agents: list[tuple[Resident, Taken]] = fresh(list)
     inert: int = 0
     remains: list[tuple[Resident, Remains]] = fresh(list)
-    closed: list[str] = fresh(list)
-    left_loaded: dict[str, str] = fresh(dict)
-    longest_stop: int = 0
     counts: bool = False
     owner: int | None = None
     was_counting: bool = False
@@ -68,10 +62,7 @@ def detach(pid: int) -> Removed:
                 unused += waiting(agent)
                 removed.counts |= agent.is_known and agent.counts_objects
             if unused:
-                closing = close_unused(pid, unused)
-                removed.closed = closing.closed
-                removed.left_loaded |= closing.left
-                removed.longest_stop = closing.longest_stop
+                removed.close_unused(unused)
             for agent, why in zip(visit.agents, stays, strict=True):
                 if agent.is_held:
                     patch.let_go(agent)

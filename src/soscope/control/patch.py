@@ -42,51 +42,51 @@ _CLOSED, _INSIDE, _LED, _IN_USE = "closed", "inside", "led to", "in use"
 
 
 class Closing(Record):
-    """The result of closing libraries, by their paths.
+    """What was done in process `pid`, with the libraries of patches that were closed in it.
 
-    `closed` are the libraries that were closed. `left` maps the path of each library that stays
-    loaded to the reason. `longest_stop` is the longest time in ns that a thread was stopped.
+    `closed` are the paths of libraries that were closed because no patch needs them, and
+    `left_loaded` maps the path of each library that stays loaded to the reason. `longest_stop` is
+    the longest time in ns that a thread was stopped.
     """
 
+    pid: int
     closed: list[str] = fresh(list)
-    left: dict[str, str] = fresh(dict)
+    left_loaded: dict[str, str] = fresh(dict)
     longest_stop: int = 0
 
+    def close_unused(self, known: list[str]) -> None:
+        """Close the libraries of the process that no patch needs.
 
-def close_unused(pid: int, known: list[str]) -> Closing:
-    """Close the libraries of process `pid` that no patch needs.
-
-    `known` are the paths of libraries that are known to wait for that. Nothing is raised:
-    libraries that stay are in the result, with the reason.
-    """
-    closing = Closing()
-    try:
-        visit = Visit(pid)
+        `known` are the paths of libraries that are known to wait for that. Nothing is raised:
+        libraries that stay are in the result, with the reason.
+        """
         try:
-            check_filters(visit)
-        except BaseException:
+            visit = Visit(self.pid)
+            try:
+                check_filters(visit)
+            except BaseException:
+                visit.close()
+                raise
+        except NoSuchProcess:
+            return  # the process has ended, and its libraries with it
+        except Refused as refused:
+            self.left_loaded |= dict.fromkeys(known, refused.reason)
+            return
+        except SoscopeError as error:
+            self.left_loaded |= dict.fromkeys(known, error.message)
+            return
+        try:
+            for agent in visit.agents:
+                if (owner := agent.owner) not in (0, os.getpid()):
+                    reason = f"soscope {owner} traces the process"
+                    self.left_loaded |= dict.fromkeys(waiting(agent), reason)
+                elif waiting(agent):
+                    _close_of(visit, agent, self)
+        except (SoscopeError, OSError):
+            pass  # the process or thread has ended
+        finally:
+            self.longest_stop = max(self.longest_stop, visit.threads.longest)
             visit.close()
-            raise
-    except NoSuchProcess:
-        return closing  # the process has ended, and its libraries with it
-    except Refused as refused:
-        closing.left = dict.fromkeys(known, refused.reason)
-        return closing
-    except SoscopeError as error:
-        closing.left = dict.fromkeys(known, error.message)
-        return closing
-    try:
-        for agent in visit.agents:
-            if (owner := agent.owner) not in (0, os.getpid()):
-                closing.left |= dict.fromkeys(waiting(agent), f"soscope {owner} traces the process")
-            elif waiting(agent):
-                _close_of(visit, agent, closing)
-    except (SoscopeError, OSError):
-        pass  # the process or thread has ended
-    finally:
-        closing.longest_stop = visit.threads.longest
-        visit.close()
-    return closing
 
 
 def waiting(agent: Resident) -> list[str]:
@@ -111,7 +111,7 @@ def _close_of(visit: Visit, agent: Resident, closing: Closing) -> None:
         assert library is not None
         handle, path = library.handle, os.path.normpath(library.path)
         if not is_ours:
-            closing.left[path] = "another build of soscope has loaded it"
+            closing.left_loaded[path] = "another build of soscope has loaded it"
             continue
         is_shared = sum(each is not None and each.handle == handle for each in table.libraries) > 1
 
@@ -122,27 +122,29 @@ def _close_of(visit: Visit, agent: Resident, closing: Closing) -> None:
         try:
             what, tid, visit.threads.longest = shielded(work)
         except Refused as refused:
-            closing.left[path] = refused.reason
+            closing.left_loaded[path] = refused.reason
             continue
         except NoSuchProcess:
             raise
         except SoscopeError as error:
-            closing.left[path] = error.message
+            closing.left_loaded[path] = error.message
             continue
         except OSError as error:
-            closing.left[path] = error.strerror or str(error)
+            closing.left_loaded[path] = error.strerror or str(error)
             continue
         if what == _INSIDE:
-            closing.left[path] = f"thread {tid} is inside it"
+            closing.left_loaded[path] = f"thread {tid} is inside it"
             continue
         if what == _LED:
-            closing.left[path] = "a slot still leads there"
+            closing.left_loaded[path] = "a slot still leads there"
             continue
         # dlclose is called once: if the process itself has it open, too, it must not lose it
         table.libraries[index] = None
         agent.write_patches(table)
         if what == _IN_USE:
-            closing.left[path] = "the process itself has it open, or its loader never closes it"
+            closing.left_loaded[path] = (
+                "the process itself has it open, or its loader never closes it"
+            )
         elif not is_shared:
             closing.closed.append(path)
 
@@ -219,33 +221,19 @@ class Replacement(Record):
     text: str = ""
 
 
-class Patched(Record):
+class Patched(Closing):
     """The result of patching process `pid`.
 
     `replaced` are pairs (library, patch) that are in place now. `restored` counts words that have
     their old value again, `left` are pairs (address, value) of words that other code has changed.
-    `closed` are libraries that were closed because no patch needs them, and `left_loaded` maps
-    the path of each library that stays loaded to the reason. `longest_stop` is the longest time
-    in ns that a thread was stopped. `waiting` counts images in which nothing was done, and `note`
-    has the reason or another remark.
+    `waiting` counts images in which nothing was done, and `note` has the reason or another remark.
     """
 
-    pid: int
     replaced: list[tuple[str, Patch]] = fresh(list)
     restored: int = 0
     left: list[tuple[int, int]] = fresh(list)
-    closed: list[str] = fresh(list)
-    left_loaded: dict[str, str] = fresh(dict)
-    longest_stop: int = 0
     waiting: int = 0
     note: str = ""
-
-    def close_unused(self, known: list[str]) -> None:
-        """Close libraries that no patch needs any more. `known` are the paths of such libraries."""
-        closing = close_unused(self.pid, known)
-        self.closed += closing.closed
-        self.left_loaded |= closing.left
-        self.longest_stop = max(self.longest_stop, closing.longest_stop)
 
 
 def why(table: PatchTable) -> str:
