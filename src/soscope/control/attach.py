@@ -10,8 +10,7 @@ from contextlib import ExitStack
 
 from soscope.control import takeout
 from soscope.control.command import ExitStatus, last_program_of
-from soscope.control.outcome import EngineVerdict
-from soscope.control.program import Program, SessionEvents
+from soscope.control.program import Observation, Program, SessionEvents
 from soscope.control.shield import check_filters, is_abandoned, shielded
 from soscope.control.signals import ENDING, OWN_SIGNALS, Signals, end_is_wanted
 from soscope.control.tracer import AgentSource, MakeBlock, tell_inner_pid
@@ -771,7 +770,7 @@ _PAUSE = 0.05
 Tick = Callable[[], float | None]
 
 
-class Attachments:
+class Attachments(Observation):
     """Several processes that the agent was put into: the counterpart of `Target`.
 
     `targets` are the processes that are or were traced, in the order in which the user listed
@@ -916,10 +915,6 @@ class Attachments:
             for target in reversed(self.targets):
                 ends.callback(self._let_go, target)
 
-    def verdict(self) -> EngineVerdict | None:
-        """Return whether two engines agree, or None if there is only one."""
-        return None
-
     def remarks(self) -> list[str]:
         """Return remarks on what soscope could not see of the processes."""
         return [remark for target in self.targets for remark in target.remarks]
@@ -927,16 +922,3 @@ class Attachments:
     def lacking(self) -> list[str]:
         """Return lines that tell what could not be observed, as a child of soscope was killed."""
         return [line for target in self.targets for line in target.lacking]
-
-    @property
-    def is_left(self) -> bool:
-        """Return False: attached processes are meant to go on unobserved."""
-        return False
-
-    def leave(self) -> None:
-        """Restore soscope's own signal handling when all output is written. May be called twice.
-
-        Signals that were sent to soscope since `close` are delivered now and have their usual
-        effect.
-        """
-        self._signals.restore()

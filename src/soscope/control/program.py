@@ -14,6 +14,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import _socket
 
+    from soscope.control.outcome import EngineVerdict
+    from soscope.control.signals import Signals
+
 
 # A program under observation: one exec, with its control block or the reason for having none.
 
@@ -169,3 +172,43 @@ class Task(Record):
     went_on: TaskMoment | None = None
     stopped: int = 0
     has_executed: bool = False
+
+
+class Observation:
+    """What a session asks the processes that it observes, with the usual answers."""
+
+    _signals: Signals
+
+    def hear(self) -> bool:
+        """Take reports of other processes. Return whether all of them have been taken."""
+        return True
+
+    def verdict(self) -> EngineVerdict | None:
+        """Return the comparison of two engines, None if there is only one engine."""
+        return None
+
+    def remarks(self) -> list[str]:
+        """Return further remarks on how the calls were seen."""
+        return []
+
+    def lacking(self) -> list[str]:
+        """Return lines that tell what could not be observed, as a child of soscope was killed."""
+        return []
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether a signal has ended the observation. Signals to a launched command do not."""
+        return False
+
+    @property
+    def is_left(self) -> bool:
+        """Return whether a launched target was detached, and went on unobserved, before its end."""
+        return False
+
+    def leave(self) -> None:
+        """Restore soscope's own signal handling when all output is written. May be called twice.
+
+        Signals that were sent to soscope since `close` are delivered now and have their usual
+        effect.
+        """
+        self._signals.restore()

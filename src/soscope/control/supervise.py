@@ -13,8 +13,7 @@ import time
 from _thread import get_native_id
 
 from soscope.control.command import ExitStatus, program_at_end
-from soscope.control.outcome import EngineVerdict
-from soscope.control.program import Program
+from soscope.control.program import Observation, Program
 from soscope.control.signals import ENDING, GRACE, OWN_SIGNALS, PASSED_ON, Sending, Signals, Witness
 from soscope.control.tracer import AgentSource, Tracer
 from soscope.entry import ptrace
@@ -36,7 +35,7 @@ _WAIT = ptrace.WALL | os.WNOHANG | os.WUNTRACED
 Tick: TypeAlias = "Callable[[], float | None]"
 
 
-class Target:
+class Target(Observation):
     """A program that `launch` started.
 
     `pid` is its process. `programs` are the programs that it and its children executed, and the
@@ -144,11 +143,6 @@ class Target:
         """
         return self._end_forced or self._end_asked
 
-    @property
-    def is_interrupted(self) -> bool:
-        """Return False: a signal that came while the target lived was meant for the target."""
-        return False
-
     def close(self) -> None:
         """Detach from all threads. A target that still lives runs on. May be called twice.
 
@@ -159,35 +153,6 @@ class Target:
         self._agents.close()
         self.forget_group()
         self._signals.drop()  # signals during the target's life were meant for the target
-
-    def hear(self) -> bool:
-        """Take reports of other processes. Return whether all of them have been taken."""
-        return True
-
-    def verdict(self) -> EngineVerdict | None:
-        """Return the comparison of two engines, None if there is only one engine."""
-        return None
-
-    def remarks(self) -> list[str]:
-        """Return further remarks on how the calls were seen."""
-        return []
-
-    def lacking(self) -> list[str]:
-        """Return lines that tell what could not be observed, as a child of soscope was killed."""
-        return []
-
-    @property
-    def is_left(self) -> bool:
-        """Return whether the target was detached, and went on unobserved, before it ended."""
-        return False
-
-    def leave(self) -> None:
-        """Restore soscope's own signal handling when all output is written. May be called twice.
-
-        Signals that were sent to soscope since `close` are delivered now and have their usual
-        effect.
-        """
-        self._signals.restore()
 
     def _is_over(self) -> bool:
         if self._tracer.exit is None:

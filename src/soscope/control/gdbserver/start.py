@@ -14,7 +14,7 @@ from soscope.control.gdbserver.family import GdbserverFamily
 from soscope.control.gdbserver.guard import Guard, is_interrupted, without_ours
 from soscope.control.gdbserver.run import GdbserverMemory, GdbserverProgram, GdbserverRuns
 from soscope.control.outcome import EngineVerdict
-from soscope.control.program import Program, SessionEvents
+from soscope.control.program import Observation, Program, SessionEvents
 from soscope.control.qemu.memory import RemoteSpace
 from soscope.control.qemu.start import EngineChoice, check_settings
 from soscope.control.settings import AUTO, SITES, SLOT, Instrument, SessionSettings
@@ -211,7 +211,7 @@ class GdbserverLeaving:
 _TURN = 0.02  # seconds of handling stops before others get their turn
 
 
-class GdbserverTarget:
+class GdbserverTarget(Observation):
     """One program that soscope did not start.
 
     `family` has its processes, and is None if none is traced. `guard` detaches from it if soscope
@@ -311,10 +311,6 @@ class GdbserverTarget:
                 self._events.on_own_signal(received.si_signo)
             received = signal.sigtimedwait(OWN_SIGNALS, 0)
 
-    def hear(self) -> bool:
-        """Return True, because stops are handled in order and no event is pending."""
-        return True
-
     def attend(self) -> bool:
         """Handle signals while the tick waits for a reader of its output (see `Target`)."""
         self._take_signals()
@@ -339,10 +335,6 @@ class GdbserverTarget:
         """Return remarks on what its engine has not seen."""
         return [] if self.family is None else self.family.remarks()
 
-    def lacking(self) -> list[str]:
-        """Return no lines: what was not seen of its processes is counted."""
-        return []
-
     def verdict(self) -> EngineVerdict | None:
         """Return whether two engines agree, or None if there is only one."""
         return None if self.family is None else self.family.first.verdict()
@@ -357,10 +349,6 @@ class GdbserverTarget:
         elif self.guard is not None:
             self.guard.dismiss()
         self._memory.close()
-
-    def leave(self) -> None:
-        """Restore soscope's own signal handling when all is written. May be called twice."""
-        self._signals.restore()
 
 
 # Trace the program of a waiting stub: find where it is, choose an engine, and start.
