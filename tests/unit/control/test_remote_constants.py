@@ -25,7 +25,7 @@ def mips() -> Constants:
     assert arch is not None
     convention = convention_of(arch)
     assert convention is not None
-    return Constants(convention.flags, convention.values)
+    return Constants(convention.flags, convention.constants)
 
 
 def test_values_and_flags(mips: Constants) -> None:

@@ -84,7 +84,7 @@ class Capturer:
         errno: ErrnoPlace,
         string_limit: int,
     ) -> None:
-        self._constants = Constants(convention.flags, convention.values)
+        self._constants = Constants(convention.flags, convention.constants)
         self._errno = errno
         self._stub = stub
         self._memory = memory

@@ -94,7 +94,7 @@ class SlotSelection:
         self, hooks: Hooks, convention: Convention, machine: Arch, coding: Encoding
     ) -> None:
         self._unlike = convention.unlike  # declared functions that differ on this machine
-        self._constants = Constants(convention.flags, convention.values)
+        self._constants = Constants(convention.flags, convention.constants)
         self._convention = convention
         self._hooks = hooks
         self._prototypes: Prototypes = hooks.prototypes

@@ -55,7 +55,10 @@ class RecordRules(Record, kw_only=True):
     by_class: bool = False
 
 
-class Convention:
+_SAME: dict[str, dict[int, int]] = {}  # as on x86-64
+
+
+class Convention(Record, kw_only=True):
     """The calling convention of one architecture. Registers have target description names.
 
     Arguments: `words` and `floats` are their registers, in order. Further arguments are `stack`
@@ -76,15 +79,15 @@ class Convention:
     argument before them are in float registers.
 
     Constants: `unlike` are functions with other arguments than on x86-64. `flags` maps the name
-    of a set of flags to its differing values: here -> on x86-64. `values` has the same for sets
+    of a set of flags to its differing values: here -> on x86-64. `constants` has the same for sets
     that are no flags. `errnos` are (first, count, first on x86-64) of differing values of errno.
 
     Results: `result` is the register of a result. For a 64-bit result on a 32-bit machine it has
     the lower half if `result_upper` is set, and the upper half if `result_lower` is set.
     `result_float` is the register of a float result, and `result_x87` of an 80-bit float ("": its
     name is not known). With `result_top`, the number of both is in bits 11 to 13 of that
-    register. `result_words` and `result_floats` are the registers for results of several numbers
-    (none: the registers of arguments).
+    register. `words_of_result` and `floats_of_result` are the registers for results of several
+    numbers (none: the registers of arguments).
 
     Calls: `returns` has the return address ("": it is on the stack, from which a return pops at
     least `popped[0]` and at most `popped[1]` bytes). `target` must have the address of an entered
@@ -99,177 +102,79 @@ class Convention:
 
     Code: `code` is the smallest distance of two instructions, and `breakpoint` the breakpoint
     size in the protocol. `system` are the bytes of a system call instruction. `number`, `mmap`
-    and `system_words` tell how to call mmap(2), with further arguments `system_stack` bytes above
-    the stack pointer, or with `mmap_by_address` with the address of its arguments.
-    `mmap_anonymous` is MAP_ANONYMOUS.
+    and `words_of_system` (none: `words`) tell how to call mmap(2), with further arguments
+    `system_stack` bytes above the stack pointer, or with `mmap_by_address` with the address of
+    its arguments. `mmap_anonymous` is MAP_ANONYMOUS.
     """
 
-    __slots__ = (
-        "behind_in",
-        "breakpoint",
-        "by",
-        "code",
-        "complex",
-        "descriptor",
-        "errnos",
-        "flags",
-        "floats",
-        "floats_hold_quads",
-        "floats_lead",
-        "instead",
-        "is_whole",
-        "kept",
-        "local_entries",
-        "long_double",
-        "mmap",
-        "mmap_anonymous",
-        "mmap_by_address",
-        "most_aligned",
-        "number",
-        "pairs_even",
-        "pc",
-        "plain",
-        "popped",
-        "records",
-        "result",
-        "result_float",
-        "result_floats",
-        "result_lower",
-        "result_top",
-        "result_upper",
-        "result_words",
-        "result_x87",
-        "returns",
-        "single_as_double",
-        "singles_high",
-        "singles_packed",
-        "slot_in",
-        "sp",
-        "spills_into_words",
-        "stack",
-        "state",
-        "system",
-        "system_stack",
-        "system_words",
-        "target",
-        "thread",
-        "thread_at_call",
-        "unlike",
-        "values",
-        "variadic_in_words",
-        "words",
-    )
+    pc: str = "pc"
+    sp: str
+    returns: str
+    words: tuple[str, ...]
+    floats: tuple[str, ...] = ()
+    stack: int = 0
+    by: str = WORDS_BY_KIND
+    result: str
+    result_float: str = ""
+    floats_of_result: tuple[str, ...] = ()
+    words_of_result: tuple[str, ...] = ()
+    target: str = ""
+    thread: tuple[str, ...]
+    slot_in: str = ""
+    behind_in: str = ""
+    popped: tuple[int, int] = (0, 0)
+    single_as_double: bool = False
+    instead: tuple[tuple[str, str], ...] = ()
+    variadic_in_words: bool = False
+    spills_into_words: bool = False
+    unlike: frozenset[str] = frozenset()
+    flags: dict[str, dict[int, int]] = _SAME
+    singles_high: bool = False
+    singles_packed: bool = False
+    pairs_even: bool = False
+    long_double: str
+    complex: str = COMPLEX_RECORD  # what C calls it
+    records: RecordRules
+    most_aligned: int = 8
+    floats_hold_quads: bool = False
+    local_entries: bool = False
+    descriptor: tuple[str, ...] = ()
+    result_top: str = ""
+    result_upper: str = ""
+    result_x87: str = ""
+    result_lower: str = ""
+    state: tuple[str, int] | None = None
+    floats_lead: bool = False
+    is_whole: tuple[str, int] | None = None
+    kept: tuple[tuple[str, ...], tuple[str, ...], str] = ((), (), "")
+    constants: dict[str, dict[int, int]] = _SAME
+    errnos: tuple[tuple[int, int, int], ...] = ()
+    thread_at_call: str = ""
+    plain: tuple[str, ...] = ()
+    mmap_by_address: bool = False
+    mmap_anonymous: int = 0x20
+    system_stack: int = 0
+    code: int = 4
+    breakpoint: int = 4  # what the protocol calls it
+    system: bytes
+    number: str
+    mmap: int
+    words_of_system: tuple[str, ...] = ()
 
-    def __init__(
-        self,
-        *,
-        pc: str = "pc",
-        sp: str,
-        returns: str,
-        words: tuple[str, ...],
-        floats: tuple[str, ...] = (),
-        stack: int = 0,
-        by: str = WORDS_BY_KIND,
-        result: str,
-        result_float: str = "",
-        result_floats: tuple[str, ...] = (),
-        result_words: tuple[str, ...] = (),
-        target: str = "",
-        thread: tuple[str, ...],
-        slot_in: str = "",
-        behind_in: str = "",
-        popped: tuple[int, int] = (0, 0),
-        single_as_double: bool = False,
-        instead: tuple[tuple[str, str], ...] = (),
-        variadic_in_words: bool = False,
-        spills_into_words: bool = False,
-        unlike: frozenset[str] = frozenset(),
-        flags: dict[str, dict[int, int]] | None = None,
-        singles_high: bool = False,
-        singles_packed: bool = False,
-        pairs_even: bool = False,
-        long_double: str,
-        complex: str = COMPLEX_RECORD,  # noqa: A002  what C calls it
-        records: RecordRules,
-        most_aligned: int = 8,
-        floats_hold_quads: bool = False,
-        local_entries: bool = False,
-        descriptor: tuple[str, ...] = (),
-        result_top: str = "",
-        result_upper: str = "",
-        result_x87: str = "",
-        result_lower: str = "",
-        state: tuple[str, int] | None = None,
-        floats_lead: bool = False,
-        is_whole: tuple[str, int] | None = None,
-        kept: tuple[tuple[str, ...], tuple[str, ...], str] = ((), (), ""),
-        values: dict[str, dict[int, int]] | None = None,
-        errnos: tuple[tuple[int, int, int], ...] = (),
-        thread_at_call: str = "",
-        plain: tuple[str, ...] = (),
-        mmap_by_address: bool = False,
-        mmap_anonymous: int = 0x20,
-        system_stack: int = 0,
-        code: int = 4,
-        breakpoint: int = 4,  # noqa: A002  what the protocol calls it
-        system: bytes,
-        number: str,
-        mmap: int,
-        system_words: tuple[str, ...] = (),
-    ) -> None:
-        self.pc = pc
-        self.sp = sp
-        self.returns = returns
-        self.words = words
-        self.floats = floats
-        self.stack = stack
-        self.by = by
-        self.result = result
-        self.result_float = result_float
-        self.result_floats = result_floats or floats
-        self.result_words = result_words or words
-        self.target = target
-        self.slot_in = slot_in
-        self.behind_in = behind_in
-        self.thread = thread
-        self.popped = popped
-        self.single_as_double = single_as_double
-        self.instead = instead
-        self.variadic_in_words = variadic_in_words
-        self.spills_into_words = spills_into_words
-        self.unlike = unlike
-        self.flags = flags or {}
-        self.values = values or {}
-        self.errnos = errnos
-        self.floats_lead = floats_lead
-        self.is_whole = is_whole
-        self.kept = kept
-        self.thread_at_call = thread_at_call
-        self.plain = plain
-        self.mmap_anonymous = mmap_anonymous
-        self.system_stack = system_stack
-        self.singles_high = singles_high
-        self.singles_packed = singles_packed
-        self.descriptor = descriptor
-        self.local_entries = local_entries
-        self.pairs_even = pairs_even
-        self.long_double = long_double
-        self.complex = complex
-        self.records = records
-        self.most_aligned = most_aligned
-        self.floats_hold_quads = floats_hold_quads
-        self.result_top = result_top
-        self.result_upper = result_upper
-        self.result_x87 = result_x87
-        self.result_lower = result_lower
-        self.state = state
-        self.mmap_by_address = mmap_by_address
-        self.code = code
-        self.breakpoint = breakpoint
-        self.system = system
-        self.number = number
-        self.mmap = mmap
-        self.system_words = system_words or words
+    @property
+    def result_words(self) -> tuple[str, ...]:
+        """The integer registers for a result of several numbers."""
+        return self.words_of_result or self.words
+
+    @property
+    def result_floats(self) -> tuple[str, ...]:
+        """The float registers for a result of several numbers."""
+        return self.floats_of_result or self.floats
+
+    @property
+    def system_words(self) -> tuple[str, ...]:
+        """The registers for the arguments of a system call."""
+        return self.words_of_system or self.words
 
     @property
     def has_unnamed_x87(self) -> bool:

@@ -16,6 +16,7 @@ from soscope.entry.remote.convention import (
     LONG_DOUBLE_QUAD,
     LONG_DOUBLE_SHORT,
     LONG_DOUBLE_X87,
+    WORDS_BY_KIND,
     WORDS_BY_PLACE,
     Convention,
     RecordRules,
@@ -24,7 +25,7 @@ from soscope.model.arch import Arch
 
 # x86: the System V psABIs. In 32-bit programs all arguments are on the stack.
 
-_I386 = Convention(
+I386 = Convention(
     pc="eip",
     sp="esp",
     returns="",
@@ -32,7 +33,7 @@ _I386 = Convention(
     stack=4,  # above the return address
     result="eax",
     result_upper="edx",
-    result_words=("eax", "edx"),
+    words_of_result=("eax", "edx"),
     result_float="st",
     result_x87="st",
     result_top="fstat",  # qemu numbers registers by place, not from the stack's top
@@ -48,7 +49,7 @@ _I386 = Convention(
     system=bytes.fromhex("cd80"),
     number="eax",
     mmap=192,  # mmap2, whose offset is in pages
-    system_words=("ebx", "ecx", "edx", "esi", "edi", "ebp"),
+    words_of_system=("ebx", "ecx", "edx", "esi", "edi", "ebp"),
 )
 
 
@@ -76,7 +77,7 @@ def x86_64(result_x87: str = "") -> Convention:
         system=bytes.fromhex("0f05"),
         number="rax",
         mmap=9,
-        system_words=("rdi", "rsi", "rdx", "r10", "r8", "r9"),
+        words_of_system=("rdi", "rsi", "rdx", "r10", "r8", "r9"),
     )
 
 
@@ -134,7 +135,7 @@ _AAPCS = Convention(
     flags=_ARM_FLAGS,
     number="r7",
     mmap=192,  # mmap2, whose offset is in pages
-    system_words=("r0", "r1", "r2", "r3", "r4", "r5"),
+    words_of_system=("r0", "r1", "r2", "r3", "r4", "r5"),
 )
 
 # RISC-V: the LP64D calling convention.
@@ -222,49 +223,26 @@ _ELF_V2 = Convention(
     number="r0",
     mmap=90,
 )
-_ELF_V1 = Convention(
-    sp="r1",
-    returns="lr",
-    words=tuple(f"r{number}" for number in range(3, 11)),
-    floats=tuple(f"f{number}" for number in range(1, 14)),
+_ELF_V1 = _ELF_V2.but(
     stack=48 + 8 * 8,
-    by=WORDS_BY_PLACE,
-    result="r3",
-    result_float="f1",
+    target="",
+    local_entries=False,
     descriptor=("r2", "r11"),
-    variadic_in_words=True,
-    single_as_double=True,
-    unlike=_PPC_UNLIKE,
-    flags=_PPC_FLAGS,
-    long_double=LONG_DOUBLE_PAIR,
-    complex=COMPLEX_SPLIT,
     records=RecordRules(most=-1, numbers=1, is_right=True),
-    thread=("r13",),
     system=bytes.fromhex("44000002"),
-    number="r0",
-    mmap=90,
 )
-_PPC_32 = Convention(
-    sp="r1",
-    returns="lr",
-    words=tuple(f"r{number}" for number in range(3, 11)),
+_PPC_32 = _ELF_V1.but(
     floats=tuple(f"f{number}" for number in range(1, 9)),
     stack=8,
+    by=WORDS_BY_KIND,
     pairs_even=True,
-    result="r3",
+    variadic_in_words=False,
     result_lower="r4",
-    result_float="f1",
+    descriptor=(),
     target="r11",  # tells the resolver which slot it is
-    single_as_double=True,
-    unlike=_PPC_UNLIKE,
-    flags=_PPC_FLAGS,
-    long_double=LONG_DOUBLE_PAIR,
     complex=COMPLEX_UNKNOWN,  # GCC passes words, clang before 19 an address
     records=RecordRules(most=0),
     thread=("r2",),
-    system=bytes.fromhex("44000002"),
-    number="r0",
-    mmap=90,
 )
 
 # 32-bit MIPS: the ABI o32 with floats in float registers (hard-float).
@@ -275,100 +253,42 @@ _PPC_32 = Convention(
 # MAP_LOCKED, MAP_POPULATE, MAP_NONBLOCK, MAP_STACK, MAP_HUGETLB
 _MIPS_FLAGS = {
     "open": {
-        0x8: 0x400,
-        0x10: 0x1000,
-        0x80: 0x800,
-        0x100: 0x40,
-        0x400: 0x80,
-        0x800: 0x100,
-        0x1000: 0x2000,
-        0x2000: 0x8000,
-        0x4000: 0x100000,
-        0x8000: 0x4000,
+        0x8: 0x400, 0x10: 0x1000, 0x80: 0x800, 0x100: 0x40, 0x400: 0x80, 0x800: 0x100,
+        0x1000: 0x2000, 0x2000: 0x8000, 0x4000: 0x100000, 0x8000: 0x4000,
     },
     # <bits/sigaction.h>: SA_SIGINFO, SA_NOCLDWAIT
     "sigaction": {0x8: 0x4, 0x10000: 0x2},
     # <bits/socket_type.h>: SOCK_DGRAM, SOCK_STREAM, SOCK_NONBLOCK
     "socket_type": {0x1: 0x2, 0x2: 0x1, 0x80: 0x800},
     "mmap": {
-        0x400: 0x4000,
-        0x800: 0x20,
-        0x1000: 0x100,
-        0x2000: 0x800,
-        0x4000: 0x1000,
-        0x8000: 0x2000,
-        0x10000: 0x8000,
-        0x20000: 0x10000,
-        0x40000: 0x20000,
-        0x80000: 0x40000,
+        0x400: 0x4000, 0x800: 0x20, 0x1000: 0x100, 0x2000: 0x800, 0x4000: 0x1000, 0x8000: 0x2000,
+        0x10000: 0x8000, 0x20000: 0x10000, 0x40000: 0x20000, 0x80000: 0x40000,
     },
-}
+}  # fmt: skip
 # <asm/signal.h>, <asm/fcntl.h>, <bits/resource.h>, <bits/socket_type.h>
 _MIPS_VALUES = {
     "signal": {
-        10: 7,
-        12: 31,
-        16: 10,
-        17: 12,
-        18: 17,
-        19: 30,
-        20: 28,
-        21: 23,
-        22: 29,
-        23: 19,
-        24: 20,
-        25: 18,
-        26: 21,
-        27: 22,
-        28: 26,
-        29: 27,
-        30: 24,
-        31: 25,
+        10: 7, 12: 31, 16: 10, 17: 12, 18: 17, 19: 30, 20: 28, 21: 23, 22: 29, 23: 19, 24: 20,
+        25: 18, 26: 21, 27: 22, 28: 26, 29: 27, 30: 24, 31: 25,
     },
     "sigmask": {1: 0, 2: 1, 3: 2},
     "fcntl": {14: 5, 23: 9, 24: 8},
     "rlimit": {5: 7, 6: 9, 7: 5, 8: 6, 9: 8},
     "socket_type": {5: 5},  # else the flags below would change it
-}
+}  # fmt: skip
 # <asm/errno.h>: (first, count, first on x86-64) of differing numbers
 _MIPS_ERRNOS = (
-    (35, 10, 42),
-    (45, 1, 35),
-    (46, 1, 37),
-    (50, 6, 52),
-    (56, 1, 35),
-    (74, 1, 72),
-    (77, 1, 74),
-    (78, 1, 36),
-    (79, 10, 75),
-    (89, 1, 38),
-    (90, 1, 40),
-    (91, 2, 85),
-    (93, 1, 39),
-    (94, 6, 87),
-    (120, 15, 93),
-    (135, 1, 117),
-    (137, 4, 118),
-    (143, 9, 108),
-    (158, 1, 125),
-    (159, 2, 123),
-    (161, 8, 126),
-    (1133, 1, 122),
-)
+    (35, 10, 42), (45, 1, 35), (46, 1, 37), (50, 6, 52), (56, 1, 35), (74, 1, 72), (77, 1, 74),
+    (78, 1, 36), (79, 10, 75), (89, 1, 38), (90, 1, 40), (91, 2, 85), (93, 1, 39), (94, 6, 87),
+    (120, 15, 93), (135, 1, 117), (137, 4, 118), (143, 9, 108), (158, 1, 125), (159, 2, 123),
+    (161, 8, 126), (1133, 1, 122),
+)  # fmt: skip
 # GDB's registers of the processor, which qemu uses without describing them.
 _MIPS_WORDS = tuple(f"r{number}" for number in range(32))
 _MIPS_NUMBERS = tuple(f"f{number}" for number in range(32))
 _MIPS_PLAIN = (
-    *_MIPS_WORDS,
-    "status",
-    "lo",
-    "hi",
-    "badvaddr",
-    "cause",
-    "pc",
-    *_MIPS_NUMBERS,
-    "fcsr",
-    "fir",
+    *(*_MIPS_WORDS, "status", "lo", "hi", "badvaddr", "cause", "pc"),
+    *(*_MIPS_NUMBERS, "fcsr", "fir"),
 )
 
 
@@ -390,12 +310,12 @@ def _o32(order: str) -> Convention:
         result_lower="r3" if is_big else "",
         result_upper="" if is_big else "r3",
         result_float="f0",
-        result_floats=("f0", "f2"),
+        floats_of_result=("f0", "f2"),
         long_double=LONG_DOUBLE_SHORT,
         complex=COMPLEX_WORDS,
         records=RecordRules(most=-1),
         flags=_MIPS_FLAGS,
-        values=_MIPS_VALUES,
+        constants=_MIPS_VALUES,
         errnos=_MIPS_ERRNOS,
         thread_at_call="r3",
         plain=_MIPS_PLAIN,
@@ -411,7 +331,7 @@ def _o32(order: str) -> Convention:
 # (name of a row of model/arch.py, bits of a word, byte order, "" for both)
 _KNOWN = {
     ("x86-64", 64, "<"): X86_64,
-    ("i386", 32, "<"): _I386,
+    ("i386", 32, "<"): I386,
     ("aarch64", 64, "<"): _AAPCS64,
     ("arm", 32, ""): _AAPCS,
     ("riscv64", 64, ""): _LP64D,

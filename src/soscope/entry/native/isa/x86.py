@@ -14,8 +14,8 @@ from soscope.binfmt.isa.x86.code import SIZE as THROUGH_SIZE
 from soscope.binfmt.isa.x86.code import Instruction
 from soscope.binfmt.stubs.finder import Through
 from soscope.entry.native.machine import Displaced, NativeMachine, Values
-from soscope.entry.remote.convention import COMPLEX_WORDS, LONG_DOUBLE_X87, Convention, RecordRules
-from soscope.entry.remote.conventions import x86_64
+from soscope.entry.remote.convention import Convention
+from soscope.entry.remote.conventions import I386, x86_64
 from soscope.model.arch import Arch
 
 TYPE_CHECKING = False
@@ -46,29 +46,17 @@ _CARRY, _PARITY, _ZERO, _SIGN, _OVERFLOW = (1 << bit for bit in (0, 2, 6, 7, 11)
 _MAKING = {64: (56, 57, 58, 435), 32: (2, 120, 190, 435)}  # clone, fork, vfork, clone3
 
 # Its registers have the names that a 64-bit kernel uses.
-_I386 = Convention(
+_I386 = I386.but(
     pc="rip",
     sp="rsp",
-    returns="",
-    words=(),
-    stack=4,
     result="rax",
     result_upper="rdx",
-    result_words=("rax", "rdx"),
+    words_of_result=("rax", "rdx"),
     result_float="st0",
     result_x87="st0",
-    popped=(4, 8),  # a hidden result pointer is popped with the return address
-    long_double=LONG_DOUBLE_X87,
-    single_as_double=True,  # for a result
-    complex=COMPLEX_WORDS,
-    records=RecordRules(most=-1),
-    most_aligned=4,
-    thread=("gs_base",),
-    code=1,
-    breakpoint=1,
-    system=b"\xcd\x80",
+    result_top="",
     number="rax",
-    mmap=192,
+    words_of_system=(),
 )
 
 
