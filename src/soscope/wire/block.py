@@ -651,12 +651,12 @@ class ControlBlock:
             end = start + offset
         return os.fsdecode(self.mapping[start + offset : end])
 
-    def images(self, process: int, start: int = 0) -> list[TracedImage]:
-        """Return the images from index `start` on that the agent has finished writing."""
+    def images(self, process: int) -> list[TracedImage]:
+        """Return the images that the agent has finished writing."""
         images = []
-        count = min(self.image_count, layout.MAX_IMAGES)
+        count = self.image_count
         table = self.view(layout.SEC_IMAGES, 0, count * layout.IMAGE.size)
-        for index in range(start, count):
+        for index in range(count):
             image = records.image_of(table, index * layout.IMAGE.size, index, process, self.string)
             if image is not None:
                 images.append(image)
@@ -671,11 +671,10 @@ class ControlBlock:
         self,
         process: int,
         images: list[TracedImage],
-        start: int = 0,
         chosen: Iterable[int] | None = None,
         instrument: int | None = None,
     ) -> list[TracedSlot]:
-        """Return the slots from index `start` on that the agent has finished writing.
+        """Return the slots that the agent has finished writing.
 
         If `chosen` is given, return only the slots with these indices. There may be tens of
         thousands. If `instrument` is given, return only the slots that this instrument has
@@ -691,11 +690,11 @@ class ControlBlock:
             return name
 
         slots = []
-        count = min(self.slot_count, layout.MAX_SLOTS)
+        count = self.slot_count
         table = self.view(layout.SEC_SLOTS, 0, count * layout.SLOT.size)
         by = layout.SLOT.offset("instrument")
-        for index in range(start, count) if chosen is None else sorted(chosen):
-            if not start <= index < count:
+        for index in range(count) if chosen is None else sorted(chosen):
+            if not 0 <= index < count:
                 continue
             at = index * layout.SLOT.size
             if instrument is not None and table[at + by] != instrument:
@@ -707,17 +706,17 @@ class ControlBlock:
 
     def refused_slots(self) -> list[int]:
         """Return the indices of slots that were chosen but could not be hooked."""
-        count = min(self.slot_count, layout.MAX_SLOTS)
-        table = self.view(layout.SEC_SLOTS, 0, count * layout.SLOT.size)
-        column = table[layout.SLOT.offset("refusal") :: layout.SLOT.size].tolist()
-        return [index for index, refusal in enumerate(column) if refusal]
+        return [index for index, refusal in enumerate(self._slot_column("refusal")) if refusal]
 
     def partial_slots(self) -> list[int]:
         """Return the indices of slots whose counts are a lower bound."""
-        count = min(self.slot_count, layout.MAX_SLOTS)
-        table = self.view(layout.SEC_SLOTS, 0, count * layout.SLOT.size)
-        column = table[layout.SLOT.offset("flags") :: layout.SLOT.size].tolist()
+        column = self._slot_column("flags")
         return [index for index, flags in enumerate(column) if flags & layout.SLOT_PARTIAL]
+
+    def _slot_column(self, field: str) -> list[int]:
+        """Return a field of one byte of each slot."""
+        table = self.view(layout.SEC_SLOTS, 0, self.slot_count * layout.SLOT.size)
+        return table[layout.SLOT.offset(field) :: layout.SLOT.size].tolist()
 
     def slots_of(self, symbols: Iterable[str]) -> list[int]:
         """Return the indices of slots of functions with one of these names."""
@@ -734,8 +733,7 @@ class ControlBlock:
             return []
         width, first = layout.SLOT.size // 4, self.section(layout.SEC_SLOTS)[0] // 4
         first += layout.SLOT.offset("symbol") // 4
-        count = min(self.slot_count, layout.MAX_SLOTS)
-        column = self._u32[first : first + count * width : width].tolist()
+        column = self._u32[first : first + self.slot_count * width : width].tolist()
         return [index for index, offset in enumerate(column) if offset in offsets]
 
     def counts(self) -> dict[int, int]:
@@ -760,9 +758,9 @@ class ControlBlock:
             self._u64,
             *self.section(layout.SEC_COUNTS),
             arrays=self.count_arrays,
-            used=self.counts_used + 1,
-            slots=min(self.slot_count, layout.MAX_SLOTS),
-            call_sites=min(self.call_site_count, layout.MAX_CALL_SITES),
+            used=min(self.counts_used + 1, self.count_arrays),
+            slots=self.slot_count,
+            call_sites=self.call_site_count,
             most_calls=self.bounds.calls(_EACH_CALL_NS),
             most_ticks=self.bounds.ticks(),
         )

@@ -38,7 +38,7 @@ class InstrumentPlan(Record):
     own: bytes = b""
 
 
-class Plan:
+class Plan(Record, kw_only=True):
     """The content of a new control block.
 
     `instruments` see the calls of a slot in this order if they have chosen the slot. There are at
@@ -58,64 +58,23 @@ class Plan:
     programs that they execute.
     """
 
-    __slots__ = (
-        "build_id",
-        "chunks",
-        "count_arrays",
-        "counts_execs",
-        "flags",
-        "function_room",
-        "gate",
-        "instruments",
-        "main_path",
-        "patches",
-        "patterns",
-        "ready_arrays",
-        "slot_places",
-        "spare_chunks",
-        "string_limit",
-        "strings_size",
-        "when_full",
-    )
-
-    def __init__(
-        self,
-        *,
-        instruments: list[InstrumentPlan],
-        patterns: bytes,
-        main_path: str,
-        flags: int = 0,
-        when_full: int = layout.FULL_BLOCK,
-        string_limit: int = 32,
-        chunks: int = 0,
-        spare_chunks: int = 0,
-        count_arrays: int = 0,
-        ready_arrays: int = 2,
-        strings_size: int = STRINGS_SIZE,
-        slot_places: int = 0,
-        build_id: bytes = b"",
-        patches: bytes = b"",
-        function_room: int = 0,
-        gate: bool | None = None,
-        counts_execs: bool = False,
-    ) -> None:
-        self.counts_execs = counts_execs
-        self.gate = gate
-        self.function_room = function_room
-        self.instruments = instruments
-        self.flags = flags
-        self.when_full = when_full
-        self.string_limit = string_limit
-        self.chunks = chunks
-        self.spare_chunks = spare_chunks
-        self.count_arrays = count_arrays
-        self.ready_arrays = min(ready_arrays, count_arrays)
-        self.strings_size = strings_size
-        self.slot_places = slot_places
-        self.patterns = patterns
-        self.main_path = main_path
-        self.build_id = build_id
-        self.patches = patches
+    instruments: list[InstrumentPlan]
+    patterns: bytes
+    main_path: str
+    flags: int = 0
+    when_full: int = layout.FULL_BLOCK
+    string_limit: int = 32
+    chunks: int = 0
+    spare_chunks: int = 0
+    count_arrays: int = 0
+    ready_arrays: int = 2
+    strings_size: int = STRINGS_SIZE
+    slot_places: int = 0
+    build_id: bytes = b""
+    patches: bytes = b""
+    function_room: int = 0
+    gate: bool | None = None
+    counts_execs: bool = False
 
 
 def renumber_patterns(rules: bytes, functions: bytes, first: int) -> tuple[bytes, bytes]:
@@ -227,7 +186,7 @@ def size_of(plan: Plan) -> int:
     return cells * (layout.STATS.size if layout.INSTRUMENT_STATS in kinds else 8)
 
 
-class CountArrays:
+class CountArrays(Record):
     """The arrays of a control block whose file is `fd` and whose memory is `words`.
 
     They begin at `offset` and have `size` bytes. There are `arrays` of them, and the first `used`
@@ -235,70 +194,43 @@ class CountArrays:
     have been at most `most_calls` calls, each of at most `most_ticks`.
     """
 
-    __slots__ = (
-        "_arrays",
-        "_call_sites",
-        "_fd",
-        "_offset",
-        "_size",
-        "_slots",
-        "_used",
-        "_words",
-        "most_calls",
-        "most_ticks",
-    )
-
-    def __init__(
-        self,
-        fd: int,
-        words: memoryview,
-        offset: int,
-        size: int,
-        *,
-        arrays: int,
-        used: int,
-        slots: int,
-        call_sites: int,
-        most_calls: int,
-        most_ticks: int,
-    ) -> None:
-        self.most_calls = most_calls
-        self.most_ticks = most_ticks
-        self._fd = fd
-        self._words = words
-        self._offset = offset
-        self._size = size
-        self._arrays = arrays
-        self._used = min(used, arrays)
-        self._slots = slots
-        self._call_sites = call_sites
+    fd: int
+    words: memoryview
+    offset: int
+    size: int
+    arrays: int
+    used: int
+    slots: int
+    call_sites: int
+    most_calls: int
+    most_ticks: int
 
     def views(self, width: int) -> Iterator[tuple[int, memoryview]]:
         """Yield (index of the first cell, view) for each written part of the arrays in use.
 
         A view consists of u64, `width` in each cell.
         """
-        size = self._size // 8 // self._arrays if self._arrays else 0
-        parts = [(0, self._slots)]
+        size = self.size // 8 // self.arrays if self.arrays else 0
+        parts = [(0, self.slots)]
         if size > layout.MAX_SLOTS * width:
-            parts.append((layout.MAX_SLOTS, self._call_sites))
-        for array in range(self._used):
+            parts.append((layout.MAX_SLOTS, self.call_sites))
+        for array in range(self.used):
             for first, count in parts:
-                start = self._offset // 8 + array * size + first * width
+                start = self.offset // 8 + array * size + first * width
                 for at, end in self._written(start, count * width):
-                    yield first + at // width, self._words[start + at : start + end]
+                    yield first + at // width, self.words[start + at : start + end]
 
     def rest(self, width: int) -> Iterator[memoryview]:
         """Yield the written parts outside the cells in use. Nothing should have written there."""
-        size = self._size // 8 // self._arrays if self._arrays else 0
-        ends = [(self._slots, min(layout.MAX_SLOTS, size // width))]
+        size = self.size // 8 // self.arrays if self.arrays else 0
+        ends = [(self.slots, min(layout.MAX_SLOTS, size // width))]
         if size > layout.MAX_SLOTS * width:
-            ends.append((layout.MAX_SLOTS + self._call_sites, size // width))
-        for array in range(self._arrays):
-            for first, end in ends if array < self._used else [(0, size // width)]:
-                start = self._offset // 8 + array * size + first * width
+            ends.append((layout.MAX_SLOTS + self.call_sites, size // width))
+        for array in range(self.arrays):
+            for first, end in ends if array < self.used else [(0, size // width)]:
+                start = self.offset // 8 + array * size + first * width
                 for at, until in self._written(start, (end - first) * width, is_known=True):
-                    yield self._words[start + at : start + until]
+                    yield self.words[start + at : start + until]
 
     def _written(
         self, start: int, words: int, *, is_known: bool = False
@@ -312,7 +244,7 @@ class CountArrays:
         at, end = start * 8, (start + words) * 8
         while at < end:
             try:
-                first = os.lseek(self._fd, at, os.SEEK_DATA)
+                first = os.lseek(self.fd, at, os.SEEK_DATA)
             except OSError as error:
                 if error.errno != errno.ENXIO and not is_known:  # no SEEK_DATA here
                     yield at // 8 - start, words
@@ -320,7 +252,7 @@ class CountArrays:
             if first >= end:
                 return
             first = max(at, first)
-            last = min(end, os.lseek(self._fd, first, os.SEEK_HOLE))
+            last = min(end, os.lseek(self.fd, first, os.SEEK_HOLE))
             yield first // 8 - start, last // 8 - start
             at = last
 
@@ -444,7 +376,7 @@ class LaidOut:
         self._given: list[tuple[int, int]] = []
         self.size = self._place_in_block(rules // layout.RULE.size)
         self.plan_size = self._place_in_plan(rules)
-        later = plan.count_arrays - plan.ready_arrays
+        later = max(plan.count_arrays - plan.ready_arrays, 0)
         self.target_size = self.size - later * size_of(plan)
 
     def _place_in_block(self, rules: int) -> int:
