@@ -15,7 +15,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import encoding
 from soscope.binfmt.elf.symboltable import SymbolArray
 from soscope.live.names import containing
-from soscope.live.names.containing import GAP, INSIDE, UNSIZED, Hit, SymbolIndex, find_some, scan
+from soscope.live.names.containing import GAP, INSIDE, UNSIZED, Hit, SymbolIndex, scan
 from tests.support.time.patience import within_cpu
 
 BOUNDS = [(0x100, 0x200), (0x200, 0x240), (0x300, 0x340)]
@@ -88,7 +88,6 @@ def test_every_way_says_the_same(many: list[list[Row]]) -> None:
     for some in (addrs[::7], addrs[3:40:5], addrs[200:]):
         narrow = SymbolIndex(tables, BOUNDS, some)
         assert narrow.find_all(some) == [wanted[addrs.index(addr)] for addr in some]
-        assert find_some(tables, BOUNDS, some) == [wanted[addrs.index(addr)] for addr in some]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(containing, "_MANY", -1)
         fast = SymbolIndex(tables, BOUNDS)
@@ -109,14 +108,13 @@ def test_addresses_at_the_ends_of_the_world(
     for addr in (0, top - 65, top, (1 << bits) - 1):
         assert scan(tables, bounds, addr) == (GAP, -1, -1, 0)
         assert index.find_all([addr]) == [(GAP, -1, -1, 0)]
-        assert find_some(tables, bounds, [addr]) == [(GAP, -1, -1, 0)]
+        assert SymbolIndex(tables, bounds, [addr]).find_all([addr]) == [(GAP, -1, -1, 0)]
     assert index.find_all([top - 17]) == [(INSIDE, 0, 1, 15)]
-    assert find_some(tables, bounds, [top - 17]) == [(INSIDE, 0, 1, 15)]
+    assert SymbolIndex(tables, bounds, [top - 17]).find_all([top - 17]) == [(INSIDE, 0, 1, 15)]
 
 
 @pytest.mark.parametrize("before", [0, 1])  # which of two alike begins with an underscore
 def test_aliases_by_size_binding_and_name(before: int) -> None:
-    """More symbols of one value than are looked at one by one, too."""
     rows = [(0x120, 8, 2, 1, 1)] * before
     rows += [(0x100, 8, 2, 1, 1)] * 2 + [(0x104, 4, 2, 0, 1), (0x104, 2, 2, 1, 1)]
     rows += [(0x110, 8, 2, 2, 1), (0x110, 8, 2, 1, 1), (0x118, 8, 2, 1, 1), (0x118, 8, 0, 1, 1)]
@@ -124,22 +122,8 @@ def test_aliases_by_size_binding_and_name(before: int) -> None:
         tables = [table(rows), table(rows * count)]
         addrs = list(range(0xFE, 0x12A))
         wanted = [expected(tables, addr) for addr in addrs]
-        assert find_some(tables, BOUNDS, addrs) == wanted
+        assert SymbolIndex(tables, BOUNDS, addrs).find_all(addrs) == wanted
         assert SymbolIndex(tables, BOUNDS).find_all(addrs) == wanted
-
-
-@pytest.mark.parametrize(("bits", "order", "shift"), [(64, "<", 0), (64, "<", 64), (32, "<", 0)])
-def test_columns_are_the_rows(bits: int, order: str, shift: int) -> None:
-    rows = [(0x100, 8, 2, 1, 1), (2**32 - 1, 3, 10, 2, 0xFFF1), (0, 2**31, 13, 15, 0xFFFF)]
-    symbols = table(rows, bits)
-    symbols.shift = shift
-    heads, values, sizes = symbols.columns()
-    found = [
-        (head & 0xFFFF_FFFF, head >> 32 & 255, head >> 48, value, size)
-        for head, value, size in zip(heads, values, sizes, strict=True)
-    ]
-    assert found == [(name, info, at, *rest) for name, info, _, at, *rest in symbols.rows()]
-    assert order == symbols.encoding.order
 
 
 @pytest.fixture

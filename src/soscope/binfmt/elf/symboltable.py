@@ -31,7 +31,6 @@ _MAX_REASONS = 20
 _MAX_TABLE = 1 << 30
 _FEW = 32  # names that are searched for one by one; for more, an index is made
 _NO_NAMES = (c.STT_SECTION, c.STT_FILE)
-_IS_LITTLE = sys.byteorder == "little"
 _ENCODING, _ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()  # os.fsdecode's
 
 Row = tuple[int, int, int, int, int, int]  # name, info, other, section, value, size
@@ -142,23 +141,6 @@ class SymbolArray:
         if bits == 64 and not shift:  # nearly always so, and quick: the stored order
             return raw
         return (in_order(row, bits, shift) for row in raw)
-
-    def columns(self) -> tuple[list[int], list[int], list[int]]:
-        """Return head, value and size of all symbols, as three lists.
-
-        A head is one number: st_name in its lowest 32 bits, st_info in the 8 bits above, st_shndx
-        from bit 48 on.
-        """
-        coding = self.encoding
-        if coding.bits == 64 and coding.order == "<" and _IS_LITTLE and not self.shift:
-            words = memoryview(self.table).cast("Q")  # in the stored order
-            return words[0::3].tolist(), words[1::3].tolist(), words[2::3].tolist()
-        rows = list(self.rows())
-        return (
-            [name | info << 32 | section << 48 for name, info, _, section, _, _ in rows],
-            [row[4] for row in rows],
-            [row[5] for row in rows],
-        )
 
     def bytes_at(self, offset: int) -> bytes | None:
         """Return the string at `offset`, None if there is none or it is too long."""

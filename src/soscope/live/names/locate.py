@@ -16,7 +16,7 @@ from soscope.binfmt.elf.reader import Segment
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.elf.symboltable import ElfSymbol, dynamic_table
 from soscope.errors import FormatError
-from soscope.live.names.containing import GAP, INSIDE, UNSIZED, Hit, SymbolIndex, find_some, scan
+from soscope.live.names.containing import GAP, INSIDE, UNSIZED, Hit, SymbolIndex, scan
 from soscope.live.names.staticnames import ImageNames, Part
 from soscope.model.record import Record
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:  # imported for addresses in no symbol
 STUB = "stub"  # a kind of place, besides the constants of `containing`
 
 _FEW = 4  # addresses that are looked up one by one before an index is made
-_SORTED_FAST = 2000  # symbols; sorting more takes longer than a look at all of them
 _MANY_SYMBOLS = 3  # per address; with more, an index for only these is quicker
 # Labels from crtbegin.o, crti.o and the like, which stand at the start of code of other files.
 _FURNITURE = frozenset(
@@ -164,8 +163,6 @@ class Locator:
             is_first = not self._asked
             self._asked += 1
             if is_first and len(vaddrs) <= count // _MANY_SYMBOLS:  # there may be no further call
-                if count <= _SORTED_FAST:
-                    return find_some(tables, bounds, vaddrs)
                 return SymbolIndex(tables, bounds, sorted(vaddrs)).find_all(vaddrs)
             self._index = SymbolIndex(tables, bounds)
         return self._index.find_all(vaddrs)
