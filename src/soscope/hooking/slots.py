@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-from bisect import bisect_right
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.isa import CALL, JUMP, STUB
-from soscope.errors import FormatError, HookError, SoscopeError
+from soscope.errors import FormatError, HookError
 from soscope.hooking.isa import code
 from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import Images, find_images
@@ -81,8 +80,7 @@ class Pins:
         """
         if self._mappings is None:
             self._mappings = maps.read(int(os.readlink("/proc/self")))
-        at = bisect_right(self._mappings, addr, key=lambda mapping: mapping.start)
-        mapping = self._mappings[at - 1] if at else None
+        mapping = maps.containing(self._mappings, addr)
         if mapping is None or addr + code.WORD > mapping.end:
             return None
         if mapping.flags[1] == "w":
@@ -377,12 +375,9 @@ def _named(images: list[LoadedImage]) -> str:
 
 
 def is_executable(addr: int) -> bool:
-    """Return whether an address of this process is in executable memory. Raises SoscopeError."""
-    space = Space(int(os.readlink("/proc/self")))
+    """Return whether an address of this process is in executable memory."""
     try:
-        mapping = space.mapping_at(addr)
-    except SoscopeError:
-        return False  # nothing is mapped there
-    finally:
-        space.close()
+        mapping = maps.containing(maps.read(int(os.readlink("/proc/self"))), addr)
+    except OSError:
+        return False  # no /proc
     return mapping is not None and mapping.flags[2] == "x"

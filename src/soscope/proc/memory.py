@@ -90,6 +90,12 @@ class ProcessMemory(ByteSource):
         return int.from_bytes(data, "little")
 
 
+def word_at(memory: ByteSource, addr: int) -> int:
+    """Return the 8-byte word at an address, 0 if there is none."""
+    data = memory.read(addr, 8) if addr > 0 else b""
+    return int.from_bytes(data, "little") if len(data) == 8 else 0
+
+
 _UNKNOWN = 1 << 30
 
 

@@ -124,8 +124,7 @@ class UndoPlan:
         `patches` are the indices of the patches that stay.
         """
         self.journal = journal
-        size = layout.CHANGE.size
-        fields = array("Q", journal[: len(journal) // size * size])
+        fields = _words(journal)
         staying = _staying(fields, patches)
         self.kept = b"".join(fields[4 * at : 4 * at + 4].tobytes() for at in staying)
         addrs, afters, lasts = fields[0::4], fields[2::4], fields[3::4]
@@ -158,8 +157,13 @@ class UndoPlan:
 
 def count_staying(journal: bytes, patches: frozenset[int]) -> int:
     """Return how many changes of a journal stay as long as `patches` do."""
+    return len(_staying(_words(journal), patches))
+
+
+def _words(journal: bytes) -> array[int]:
+    """Return the words of the whole entries of a journal."""
     size = layout.CHANGE.size
-    return len(_staying(array("Q", journal[: len(journal) // size * size]), patches))
+    return array("Q", journal[: len(journal) // size * size])
 
 
 def _staying(fields: array[int], patches: frozenset[int]) -> list[int]:
@@ -385,9 +389,13 @@ class Resident:
         data = self._memory.read(at, layout.CONTROL.size) if at else b""
         if len(data) < layout.CONTROL.size:
             return 0
-        fields = dict(zip(layout.CONTROL.fields, _words(data), strict=True))
-        pid, start = fields["owner_pid"], fields["owner_start"]
-        if fields["magic"] != layout.MAGIC or not pid:
+
+        def field(name: str) -> int:
+            offset, size, _ = layout.CONTROL.fields[name]
+            return int.from_bytes(data[offset : offset + size], "little")
+
+        pid, start = field("owner_pid"), field("owner_start")
+        if field("magic") != layout.MAGIC or not pid:
             return 0
         try:
             stat = status.read_stat(pid)
@@ -586,15 +594,6 @@ class Resident:
         """Return the caller's original return address for an address in a return trampoline."""
         index = (word - _RETURN_AT - self.base - layout.BLOB_SITES) // _SITE_BYTES
         return self._memory.word(self.fields["sitedata"] + index * _SITE_BYTES)
-
-
-def _words(data: bytes) -> list[int]:
-    """Return the first word of each field of a `struct sosc_control`."""
-    words = []
-    for offset, size, code in layout.CONTROL.fields.values():
-        width = 1 if code == "s" else min(size, 8 if code in "Qq" else 4)
-        words.append(int.from_bytes(data[offset : offset + width], "little"))
-    return words
 
 
 def find(memory: RemoteMemory, mappings: list[maps.Mapping]) -> list[Resident]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from soscope.errors import FormatError
 from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import Images
-from soscope.live.images.scope import breadth_first, entries_of
+from soscope.live.images.scope import breadth_first, entries_of, scope_at
 
 _PRIVATE = 1400  # bytes of a link map, glibc 2.31 to 2.43: the scope is in its second half
 _MOST_LISTS = 1 << 14  # one for each dlopen of the image, or of an image that needs it
@@ -39,10 +39,7 @@ def own_scope(images: Images, image: LoadedImage) -> tuple[list[LoadedImage], bo
 def _of_link_map(images: Images, image: LoadedImage) -> list[LoadedImage] | None:
     size = images.space.bits // 8
     data = images.space.read(image.link_map, _PRIVATE)
-    words = [
-        int.from_bytes(data[at : at + size], images.space.endian)
-        for at in range(0, len(data) - size, size)
-    ]
+    words = images.space.words(data)[:-1]
     for index in range(10, len(words) - 1):
         most, place = words[index], words[index + 1]
         if not 4 <= most <= _MOST_LISTS or place % size or place < 4096:
@@ -58,22 +55,14 @@ def _of_link_map(images: Images, image: LoadedImage) -> list[LoadedImage] | None
 
 
 def _lists(images: Images, place: int, most: int) -> list[LoadedImage] | None:
-    space = images.space
-    size = space.bits // 8
-    data = space.read(place, most * size)
+    size = images.space.bits // 8
+    data = images.space.read(place, most * size)
     by_link_map: dict[int, LoadedImage] = {}
-    for at in range(0, len(data), size):
-        element = int.from_bytes(data[at : at + size], images.space.endian)
+    for element in images.space.words(data):
         if not element:
             return list(by_link_map.values()) or None
-        raw = space.read(element, size + 4)
-        if len(raw) < size + 4:
-            return None
-        pointer, count = (
-            int.from_bytes(raw[:size], images.space.endian),
-            int.from_bytes(raw[size:], images.space.endian),
-        )
-        if count > len(images.linked):
+        raw, pointer, count = scope_at(images, element)
+        if len(raw) < size + 4 or count > len(images.linked):
             return None
         entries = entries_of(images, pointer, count)
         if entries is None:

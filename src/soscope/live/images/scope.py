@@ -52,8 +52,7 @@ def search_list(images: Images, image: LoadedImage) -> tuple[list[LoadedImage], 
     data = images.space.read(image.link_map, 1200) if image.link_map else b""
     size = images.space.bits // 8
     for at in range(5 * size, len(data) - 2 * size, size):
-        pointer = int.from_bytes(data[at : at + size], images.space.endian)
-        count = int.from_bytes(data[at + size : at + size + 4], images.space.endian)
+        pointer, count = _pointer_and_count(images, data[at : at + size + 4])
         if pointer and 0 < count <= len(images.linked):
             entries = entries_of(images, pointer, count)
             if entries is not None and entries[0] is image:
@@ -120,14 +119,28 @@ def entries_of(images: Images, pointer: int, count: int) -> list[LoadedImage] | 
     data = images.space.read(pointer, count * size)
     if len(data) < count * size:
         return None
-    known = images.by_link_map
     entries = []
-    for at in range(0, count * size, size):
-        image = known.get(int.from_bytes(data[at : at + size], images.space.endian))
+    for word in images.space.words(data):
+        image = images.by_link_map.get(word)
         if image is None:
             return None
         entries.append(image)
     return entries
+
+
+def scope_at(images: Images, element: int) -> tuple[bytes, int, int]:
+    """Return the bytes of a `struct r_scope_elem`, its pointer to link maps, and their number.
+
+    The bytes are fewer if it cannot be read.
+    """
+    raw = images.space.read(element, images.space.bits // 8 + 4)
+    return raw, *_pointer_and_count(images, raw)
+
+
+def _pointer_and_count(images: Images, data: bytes) -> tuple[int, int]:
+    """Return the word at the start of `data`, and the unsigned int behind it."""
+    size, order = images.space.bits // 8, images.space.endian
+    return int.from_bytes(data[:size], order), int.from_bytes(data[size : size + 4], order)
 
 
 def _glibc_scope(
@@ -149,11 +162,7 @@ def _glibc_scope(
         element = int.from_bytes(data[at + 2 * size : at + 3 * size], images.space.endian)
         if at % size or not 0 < count <= len(listed) + 1 or not element:
             continue
-        raw = space.read(element, size + 4)
-        pointer, entries = (
-            int.from_bytes(raw[:size], images.space.endian),
-            int.from_bytes(raw[size:], images.space.endian),
-        )
+        raw, pointer, entries = scope_at(images, element)
         if len(raw) == size + 4 and 0 < entries <= len(listed):
             scope = entries_of(images, pointer, entries)
             if scope is not None and scope[0] is listed[0]:
@@ -204,10 +213,9 @@ def _namespaces_in(images: Images, data: bytes) -> list[tuple[int, int]]:
     size = images.space.bits // 8
     heads: dict[int, int] = {}
     for at in range(size, len(data) - size, size):
-        head = int.from_bytes(data[at : at + size], images.space.endian)
+        head, count = _pointer_and_count(images, data[at : at + size + 4])
         if not head or head % size or head in images.by_link_map:
             continue
-        count = int.from_bytes(data[at + size : at + size + 4], images.space.endian)
         namespace = _namespace(images, head, count) if count <= _MOST_LISTED else 0
         if namespace:
             heads.setdefault(namespace, head)
@@ -232,10 +240,7 @@ def _namespace(images: Images, head: int, count: int) -> int:
     addr, before = head, 0
     for _ in range(count):
         data = space.read(addr, 7 * size)
-        words = [
-            int.from_bytes(data[at : at + size], images.space.endian)
-            for at in range(0, 7 * size, size)
-        ]
+        words = space.words(data)
         if len(data) < 7 * size or words[4] != before or not 0 < words[6] < 64:
             return 0
         if addr == head and words[5] != head:

@@ -357,6 +357,14 @@ class Space:
         data = self.memory.read(addr, size)
         return int.from_bytes(data, self.endian) if len(data) == size else None
 
+    def words(self, data: bytes) -> list[int]:
+        """Return the address-sized words in `data`; a part of a word at its end does not count."""
+        size = self.bits // 8
+        return [
+            int.from_bytes(data[at : at + size], self.endian)
+            for at in range(0, len(data) - size + 1, size)
+        ]
+
     @property
     def roots(self) -> list[str]:
         """The root directories for the program's paths."""

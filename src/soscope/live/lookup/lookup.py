@@ -284,10 +284,7 @@ def unique_owner(images: Images, namespace: int, name: bytes) -> tuple[LoadedIma
         return None
     size = images.space.bits // 8
     data = images.space.read(*place)
-    words = [
-        int.from_bytes(data[at : at + size], images.space.endian)
-        for at in range(0, len(data), size)
-    ]
+    words = images.space.words(data)
     for at in range(len(words) - 2):
         table, room, used = words[at : at + 3]
         if not table or table % size or not 0 < used <= room <= _MAX_ENTRIES or room < 31:
@@ -312,10 +309,7 @@ def _entries(
         return None
     entries = []
     for at in range(0, len(data), 4 * size):
-        _, name, symbol, owner = (
-            int.from_bytes(data[at + field * size : at + (field + 1) * size], images.space.endian)
-            for field in range(4)
-        )
+        _, name, symbol, owner = images.space.words(data[at : at + 4 * size])
         if not name:
             continue
         image = images.by_link_map.get(owner)

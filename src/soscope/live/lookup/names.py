@@ -17,7 +17,7 @@ from soscope.live.images.images import Images
 from soscope.live.lookup import answer as words
 from soscope.live.lookup.answer import Answer, Candidate, Query
 from soscope.live.lookup.lookup import Lookup
-from soscope.live.names.containing import GAP, INSIDE, UNSIZED
+from soscope.live.names.containing import GAP, UNSIZED
 from soscope.live.names.locate import STUB, Place
 
 TYPE_CHECKING = False
@@ -178,10 +178,8 @@ class PictureNames:
                 self._outside(answers[at], addrs[at])
             else:
                 groups.setdefault(id(image), (image, []))[1].append(at)
-        mask = (1 << self._images.space.bits) - 1
         for image, places in groups.values():
-            bias = image.load_bias
-            vaddrs = [addrs[at] - bias & mask for at in places]
+            vaddrs = [self._vaddr(image, addrs[at]) for at in places]
             for at, place in zip(places, image.locator.at_all(vaddrs), strict=True):
                 self._placed(answers[at], addrs[at], image, place)
         return answers
@@ -193,17 +191,7 @@ class PictureNames:
         """Fill in the symbol or stub at an address of an image."""
         result.image = image
         symbol = place.symbol
-        if place.what == INSIDE and symbol is not None:  # nearly always
-            result.status = words.OK
-            result.addr = addr
-            result.symbol = symbol.name
-            result.version = symbol.version
-            result.offset = place.offset
-            result.rule = place.rule
-            result.size = symbol.size
-            result.kind = _KINDS.get(symbol.type, words.KIND_UNKNOWN)
-            return result
-        if not place.is_found:
+        if symbol is None or not place.is_found:
             stub = place.what == STUB
             if not stub and self._is_described(result, addr, image, place):
                 return result
@@ -215,7 +203,6 @@ class PictureNames:
                 )
             result.kind = words.KIND_PLT if stub else words.KIND_UNKNOWN
             return result
-        assert symbol is not None
         result.status = words.OK
         result.addr = addr
         result.symbol = symbol.name
@@ -248,11 +235,8 @@ class PictureNames:
         if function is None:
             return False
         result.status, result.addr, result.rule = words.OK, addr, DWARF
-        result.symbol, result.size, result.offset = (
-            function.name,
-            function.size,
-            vaddr - function.vaddr,
-        )
+        result.symbol, result.size = function.name, function.size
+        result.offset = vaddr - function.vaddr
         result.kind = words.KIND_FUNCTION
         return True
 
@@ -266,13 +250,8 @@ class PictureNames:
         for names in self._made_names():
             made = names.at(addr)
             if made is not None:
-                result.status = words.OK
-                result.addr = addr
-                result.symbol = made.name
+                _fill_made(result, made, addr)
                 result.offset = addr - made.start
-                result.size = made.size
-                result.rule = made.rule
-                result.kind = words.KIND_FUNCTION if made.is_function else words.KIND_OBJECT
                 return result
         what = mapping.path or "memory without a file"
         return result.refuse(words.NONE, f"in no image: {what}, {mapping.flags}")
@@ -309,24 +288,23 @@ class PictureNames:
                 values = [dynamic.value]
             else:
                 own = image.names.own
-                values = (
-                    [] if own is None else [symbol.value for symbol in own.find(_JIT_DESCRIPTOR)]
-                )
+                found = [] if own is None else own.find(_JIT_DESCRIPTOR)
+                values = [symbol.value for symbol in found]
             addrs += [value + image.load_bias for value in values]
         return list(dict.fromkeys(addrs))
 
 
 def _made(made: JitName, query: str) -> Answer:
     """Return a piece of code made at run time as an answer."""
-    answer = Answer(query, words.OK)
-    answer.addr, answer.symbol, answer.size, answer.rule = (
-        made.start,
-        made.name,
-        made.size,
-        made.rule,
-    )
-    answer.kind = words.KIND_FUNCTION if made.is_function else words.KIND_OBJECT
+    answer = Answer(query)
+    _fill_made(answer, made, made.start)
     return answer
+
+
+def _fill_made(answer: Answer, made: JitName, addr: int) -> None:
+    answer.status, answer.addr = words.OK, addr
+    answer.symbol, answer.size, answer.rule = made.name, made.size, made.rule
+    answer.kind = words.KIND_FUNCTION if made.is_function else words.KIND_OBJECT
 
 
 def _kind(symbol: ElfSymbol) -> str:

@@ -7,11 +7,12 @@ import os
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.lookup import Name
-from soscope.errors import FormatError
+from soscope.errors import FormatError, SoscopeError
 from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import Images
 from soscope.live.images.space import Space
 from soscope.proc.maps import Mapping
+from soscope.proc.status import read_status
 
 # Find the thread pointer of a thread of another process, without stopping it.
 
@@ -48,13 +49,9 @@ def thread_pointer(space: Space, tid: int, tid_offset: int | None) -> int | None
 def _inner_id(tid: int) -> int:
     """Return the id of a thread in its own pid namespace."""
     try:
-        with open(f"/proc/{tid}/status", "rb") as file:
-            for line in file:
-                if line.startswith(b"NSpid:"):
-                    return int(line.split()[-1])
-    except OSError:
-        pass  # the thread has ended
-    return tid
+        return int(read_status(tid)["NSpid"].split()[-1])
+    except (KeyError, SoscopeError):
+        return tid  # an older kernel, or the thread has ended
 
 
 def _robust_list(tid: int) -> int:
@@ -79,13 +76,10 @@ def _is_descriptor(
 ) -> bool:
     """Return whether `data`, which lies at `base`, has thread `inner`'s descriptor at `at`."""
     size = space.bits // 8
-    own = (base + at).to_bytes(size, space.endian)
-    if data[at : at + size] != own:
+    if data[at : at + size] != (base + at).to_bytes(size, space.endian):
         return False
-    for offset in offsets:
-        if space.read(base + at + offset, 4) == inner.to_bytes(4, space.endian):
-            return True
-    return False
+    number = inner.to_bytes(4, space.endian)
+    return any(space.read(base + at + offset, 4) == number for offset in offsets)
 
 
 def _search(space: Space, inner: int, tid_offset: int | None) -> int | None:
@@ -107,14 +101,11 @@ def _search(space: Space, inner: int, tid_offset: int | None) -> int | None:
             if word != at:
                 continue
             offset = at - mapping.start
-            if (
-                is_glibc
-                and data[offset + 2 * size : offset + 3 * size] != data[offset : offset + size]
-            ):
+            again = data[offset + 2 * size : offset + 3 * size]
+            if is_glibc and again != data[offset : offset + size]:
                 continue
             if _is_descriptor(space, data, offset, mapping.start, inner, offsets):
                 return at
-            twice = data[offset : offset + 4] == data[offset + 8 : offset + 12]
             twice = data[offset : offset + 4] == data[offset + 8 : offset + 12]
             if (
                 tid_offset is None
@@ -312,11 +303,7 @@ def _musl(images: Images, image: LoadedImage, value: int, pointer: int) -> tuple
     segment = next((header for header in image.segments if header.type == c.PT_TLS), None)
     if segment is None or not image.link_map:
         raise Unknown(f"{image.name} has no thread-local storage that is known")
-    data = images.space.read(image.link_map, 1024)
-    words = [
-        int.from_bytes(data[at : at + size], images.space.endian)
-        for at in range(0, len(data), size)
-    ]
+    words = images.space.words(images.space.read(image.link_map, 1024))
     start = segment.vaddr + image.load_bias
     for at in range(len(words) - 5):
         # struct tls_module: next, image, len, size, align, offset; then tls_id

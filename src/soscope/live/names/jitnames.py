@@ -20,9 +20,10 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.elf.symboltable import static_table
 from soscope.binfmt.source import BufferSource, open_regular
-from soscope.errors import FormatError
+from soscope.errors import FormatError, SoscopeError
 from soscope.live.images.space import Space
 from soscope.model.record import Record
+from soscope.proc.status import read_status
 
 PERF_MAP = "perf-map"
 JIT = "jit"
@@ -114,14 +115,10 @@ class JitNames:
 
 def perf_map_path(space: Space) -> str:
     """Return the path of the perf map, which has the process's own view of its id in its name."""
-    number = space.pid
     try:
-        with open(f"/proc/{space.tid}/status", "rb") as file:
-            for line in file:
-                if line.startswith(b"NStgid:"):
-                    number = int(line.split()[-1])
-    except (OSError, ValueError):
-        pass  # an older kernel, or a process that has ended: use the known id
+        number = int(read_status(space.tid)["NStgid"].split()[-1])
+    except (KeyError, SoscopeError):
+        number = space.pid  # an older kernel, or a process that has ended
     return f"/proc/{space.tid}/root/tmp/perf-{number}.map"
 
 
@@ -166,15 +163,10 @@ def perf_map(space: Space, notes: list[str], room: JitRoom) -> JitNames:
 
 def _owners(tid: int) -> set[int]:
     """Return the users that a process runs as, and root."""
-    users = {0}
     try:
-        with open(f"/proc/{tid}/status", "rb") as file:
-            for line in file:
-                if line.startswith(b"Uid:"):
-                    users.update(map(int, line.split()[1:]))
-    except OSError:
-        pass  # it has ended: only root's file would be used
-    return users
+        return {0, *map(int, read_status(tid)["Uid"].split())}
+    except (KeyError, SoscopeError):
+        return {0}  # it has ended: only root's file would be used
 
 
 def parse_perf_map(text: bytes, most: int = _MAX_NAMES) -> list[JitName]:

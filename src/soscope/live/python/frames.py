@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from soscope.binfmt.source import ByteSource
@@ -10,6 +12,7 @@ from soscope.live.python.lines import line_of
 from soscope.live.python.objects import Words
 from soscope.live.python.offsets import BYTE_INDEX, NOTHING, POINTER, UNIT_INDEX, PythonLayout
 from soscope.live.python.values import read_bytes, read_str
+from soscope.proc.memory import word_at
 
 _TAGS = np.uint64(7)
 _MOST = 1 << 16  # variables
@@ -22,6 +25,7 @@ class FrameReader:
 
     def __init__(self, memory: ByteSource, layout: PythonLayout) -> None:
         self._memory = memory
+        self._word = partial(word_at, memory)
         self._layout = layout
 
     def function(self, frame: int) -> tuple[str | None, str | None, int | None]:
@@ -89,7 +93,3 @@ class FrameReader:
         start = addr + self._layout.tuple_data
         data = self._memory.read(start, 8 * min(count, _MOST)) if addr else b""
         return [int(word) for word in np.frombuffer(data[: len(data) // 8 * 8], np.uint64)]
-
-    def _word(self, addr: int) -> int:
-        data = self._memory.read(addr, 8) if addr > 0 else b""
-        return int.from_bytes(data, "little") if len(data) == 8 else 0

@@ -19,6 +19,7 @@ from soscope.live.images.image import LoadedImage
 from soscope.live.images.images import Images
 from soscope.live.python.offsets import DEBUG_SIZE, PythonLayout, layout_of
 from soscope.model.record import Record
+from soscope.proc.memory import word_at
 
 _RUNTIME = Name(b"_PyRuntime")
 _VERSION = Name(b"Py_Version")
@@ -148,12 +149,6 @@ def thread_states(memory: ByteSource, interpreter: Interpreter) -> dict[int, int
             state = word_at(memory, state + next_thread)
         home = word_at(memory, home + next_interpreter)
     return states
-
-
-def word_at(memory: ByteSource, addr: int) -> int:
-    """Return the word at an address, 0 if there is none."""
-    data = memory.read(addr, 8)
-    return int.from_bytes(data, "little") if len(data) == 8 else 0
 
 
 def _places(memory: ByteSource, interpreter: Interpreter) -> tuple[int, ...] | None:

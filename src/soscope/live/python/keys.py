@@ -9,7 +9,7 @@ from soscope.binfmt.source import ByteSource
 from soscope.live.python.objects import Words
 from soscope.live.python.offsets import PythonLayout
 from soscope.live.python.types import PythonTypes
-from soscope.live.python.values import read_str
+from soscope.live.python.values import read_entries, read_str
 
 _MOST = 1 << 28  # entries
 _LONGEST = 60  # characters of a key's text
@@ -37,19 +37,8 @@ def dict_items(memory: ByteSource, layout: PythonLayout, addr: int) -> tuple[Wor
 
 def keys_and_values(memory: ByteSource, layout: PythonLayout, keys: int) -> tuple[Words, Words]:
     """Return keys and values in the struct of keys at `keys`, as far as it has values."""
-    head = memory.read(keys, layout.dict_keys_head)
-    if len(head) < layout.dict_keys_head:
-        return np.empty(0, np.uint64), np.empty(0, np.uint64)
-    words = [int(word) for word in np.frombuffer(head, np.uint64)]
-    if layout.has_log2_keys:
-        size = 16 if head[10] else 24
-        count, indices = words[3], 1 << min(head[9], 40)
-    else:
-        slots, count, size = words[1], words[4], 24
-        width = next(width for width in (1, 2, 4, 8) if slots < 1 << 8 * width or width == 8)
-        indices = slots * width
-    data = memory.read(keys + layout.dict_keys_head + indices, size * min(count, _MOST))
-    table = np.frombuffer(data[: len(data) // size * size], np.uint64).reshape(-1, size // 8)
+    data, size = read_entries(memory, layout, keys, _MOST)
+    table = np.frombuffer(data, np.uint64).reshape(-1, size // 8)
     return table[:, -2], table[:, -1]
 
 

@@ -7,6 +7,7 @@ of each type that hold references; `tp_members` (descrobject.h) names the others
 
 from __future__ import annotations
 
+from functools import partial
 from struct import unpack_from
 
 import numpy as np
@@ -25,6 +26,7 @@ from soscope.live.python.offsets import (
 from soscope.live.python.types import HEAP_TYPE, PythonTypes, TypeInfo
 from soscope.live.python.values import c_string, read_str
 from soscope.model.record import Record
+from soscope.proc.memory import word_at
 
 LIST, TUPLE, DICT, TYPE = 1 << 25, 1 << 26, 1 << 29, 1 << 31  # of tp_flags
 _MANAGED_DICT, _INLINE_VALUES = 1 << 4, 1 << 2
@@ -60,6 +62,7 @@ class Referents:
 
     def __init__(self, memory: ByteSource, layout: PythonLayout, types: PythonTypes) -> None:
         self._memory = memory
+        self._word = partial(word_at, memory)
         self._layout = layout
         self._types = types
         self._items: dict[int, Words] = {}
@@ -222,10 +225,6 @@ class Referents:
         return read_str(self._memory, self._layout, int(names[at]))
 
     # ---- text ----
-
-    def _word(self, addr: int) -> int:
-        data = self._memory.read(addr, 8) if addr > 0 else b""
-        return int.from_bytes(data, "little") if len(data) == 8 else 0
 
     def _signed(self, addr: int) -> int:
         return int.from_bytes(self._memory.read(addr, 8), "little", signed=True)

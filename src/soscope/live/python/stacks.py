@@ -15,12 +15,13 @@ from soscope.binfmt.elf.lookup import Name
 from soscope.errors import SoscopeError
 from soscope.live.images.space import Space
 from soscope.live.images.watch import MOST, HeldPlaces
-from soscope.live.python.interpreter import Interpreter, thread_states, word_at
+from soscope.live.python.interpreter import Interpreter, thread_states
 from soscope.live.python.lines import LineTable
 from soscope.live.python.offsets import BYTE_INDEX, NOTHING, POINTER
 from soscope.live.python.values import read_bytes, read_str
 from soscope.model.call import OwnFrame
 from soscope.model.record import Record
+from soscope.proc.memory import word_at
 
 _PAGE = 4096
 _TAGS = 7

@@ -130,18 +130,28 @@ def value_of(memory: ByteSource, layout: PythonLayout, addr: int, *names: str) -
 
 def _entries(memory: ByteSource, layout: PythonLayout, keys: int) -> list[tuple[int, int]]:
     """Return (key, value) of each entry that was ever made."""
+    data, size = read_entries(memory, layout, keys, _MOST_DICTS)
+    return [row[-2:] for row in iter_unpack(f"<{size // 8}Q", data)]
+
+
+def read_entries(
+    memory: ByteSource, layout: PythonLayout, keys: int, most: int
+) -> tuple[bytes, int]:
+    """Return at most `most` entries of the struct of keys at `keys`, and the size of one in bytes.
+
+    The last two words of an entry are its key and its value. There are no bytes if the struct
+    cannot be read.
+    """
     head = memory.read(keys, layout.dict_keys_head)
     if len(head) < layout.dict_keys_head:
-        return []
+        return b"", 24
+    size = 24
     if layout.has_log2_keys:
-        has_hash = head[10] == _GENERAL
+        size = 24 if head[10] == _GENERAL else 16
         count = unpack_from("<Q", head, 24)[0]
         indices = 1 << min(head[9], 40)
     else:
-        has_hash = True
         slots, count = unpack_from("<Q", head, 8)[0], unpack_from("<Q", head, 32)[0]
-        indices = slots * next(size for size in (1, 2, 4, 8) if slots < 1 << 8 * size or size == 8)
-    size = 24 if has_hash else 16
-    data = memory.read(keys + layout.dict_keys_head + indices, size * min(count, _MOST_DICTS))
-    data = data[: len(data) // size * size]
-    return [row[-2:] for row in iter_unpack("<QQQ" if has_hash else "<QQ", data)]
+        indices = slots * next(wide for wide in (1, 2, 4, 8) if slots < 1 << 8 * wide or wide == 8)
+    data = memory.read(keys + layout.dict_keys_head + indices, size * min(count, most))
+    return data[: len(data) // size * size], size

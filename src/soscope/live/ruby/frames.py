@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from struct import Struct, iter_unpack, unpack_from
 
 from soscope.binfmt.source import ByteSource
@@ -37,6 +38,7 @@ from soscope.live.ruby.layout import (
 )
 from soscope.model.call import OwnFrame
 from soscope.model.record import Record
+from soscope.proc.memory import word_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ class RubyContexts:
 
     def __init__(self, memory: ByteSource, ruby: Ruby) -> None:
         self._memory = memory
+        self._word = partial(word_at, memory)
         self._ruby = ruby
         index, self._offset = ruby.variable
         self._module = 0
@@ -109,10 +112,6 @@ class RubyContexts:
             return 0
         context = int(unpack_from("<Q", data, _OWN_CONTEXT)[0])
         return context if self._word(context + _THREAD) == thread else 0
-
-    def _word(self, addr: int) -> int:
-        data = self._memory.read(addr, 8)
-        return int.from_bytes(data, "little") if len(data) == 8 else 0
 
 
 # Find the line of an instruction of Ruby code.
@@ -239,6 +238,7 @@ class ClassNames:
 
     def __init__(self, memory: ByteSource, ruby: Ruby) -> None:
         self._memory = memory
+        self._word = partial(word_at, memory)
         self._layout = ruby.layout
         self._objects = ruby.objects
         self._known: dict[int, str] = {}
@@ -309,10 +309,6 @@ class ClassNames:
 
     def _kind(self, value: int) -> int:
         return self._word(value) if value and not value & 7 else 0
-
-    def _word(self, addr: int) -> int:
-        data = self._memory.read(addr, 8)
-        return int.from_bytes(data, "little") if len(data) == 8 else 0
 
 
 # Ruby code (iseq): its file, its lines, and its name in frames.
@@ -524,8 +520,7 @@ class _Values:
         at = addr - self._start
         if 0 <= at <= len(self._data) - 8:
             return int(unpack_from("<Q", self._data, at)[0])
-        data = self._memory.read(addr, 8)
-        return int.from_bytes(data, "little") if len(data) == 8 else 0
+        return word_at(self._memory, addr)
 
     def method(self, environment: int, flags: int) -> int:
         """Return the word in the outermost environment that tells its method, or 0."""
