@@ -35,6 +35,33 @@ else:  # importing typing costs milliseconds
         return lambda made: made
 
 
+if TYPE_CHECKING:
+    from functools import cached_property
+
+    once = cached_property
+else:
+
+    class once:  # noqa: N801  used as a decorator
+        """A property that is computed on first use, and can be set.
+
+        It is `functools.cached_property` without the lock that all objects of a class share before
+        Python 3.12: two threads could each wait for the other's.
+        """
+
+        def __init__(self, compute: Callable[[Any], object]) -> None:
+            self._compute = compute
+            self.__doc__ = compute.__doc__
+
+        def __set_name__(self, _owner: type, name: str) -> None:
+            self._name = name
+
+        def __get__(self, instance: Any, _owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            value = instance.__dict__[self._name] = self._compute(instance)
+            return value
+
+
 _REQUIRED = object()  # in place of the default of a field that has none
 
 

@@ -21,6 +21,7 @@ from soscope.binfmt.elf.reader import (
 from soscope.binfmt.source import READING, ByteSource, FileSource
 from soscope.errors import FormatError
 from soscope.live.images.space import Space, open_same
+from soscope.model.record import once
 from soscope.proc.maps import Mapping
 
 TYPE_CHECKING = False
@@ -47,31 +48,6 @@ class LoadedImage:
     has none. `link_map` is the address of its entry, 0 for an image that is in no link map.
     """
 
-    __slots__ = (
-        "_arch",
-        "_build_id",
-        "_elf",
-        "_file",
-        "_loader_name",
-        "_locator",
-        "_name",
-        "_name_addr",
-        "_names",
-        "_path",
-        "_ranges",
-        "_reader",
-        "_segments",
-        "_symbols",
-        "dynamic",
-        "index",
-        "is_main",
-        "is_vdso",
-        "link_map",
-        "load_bias",
-        "namespace",
-        "space",
-    )
-
     def __init__(
         self,
         space: Space,
@@ -87,7 +63,6 @@ class LoadedImage:
         is_vdso: bool = False,
     ) -> None:
         self.space = space
-        self._arch: tuple[Arch | None, ...] = ()
         self.index = index
         self.namespace = namespace
         # a prelinked image may lie below its link-time address
@@ -97,18 +72,8 @@ class LoadedImage:
         self.is_main = is_main
         self.is_vdso = is_vdso
         self._name_addr = name_addr
-        self._segments = segments
-        self._ranges: list[tuple[int, int]] | None = None
-        self._loader_name: str | None = None
-        self._name: str | None = None
-        self._path: str | None = None
-        self._build_id: bytes | None = None
-        self._elf: ElfImage | None = None
-        self._reader: ElfImage | None = None
-        self._symbols: SymbolTable | None = None
-        self._file: ImageFile | bool | None = False
-        self._names: ImageNames | None = None
-        self._locator: Locator | None = None
+        if segments is not None:
+            self.segments = segments
 
     def __repr__(self) -> str:
         """Show its name and its load bias."""
@@ -116,28 +81,24 @@ class LoadedImage:
 
     # ---- names ----
 
-    @property
+    @once
     def loader_name(self) -> str:
         """`l_name`, the path that the loader opened; "" for the program itself."""
-        if self._loader_name is None:
-            text = self.space.read(self._name_addr, 256) if self._name_addr else b""
-            if text and b"\0" not in text:
-                text = self.space.read(self._name_addr, 4096)
-            self._loader_name = os.fsdecode(text.split(b"\0", 1)[0])
-        return self._loader_name
+        text = self.space.read(self._name_addr, 256) if self._name_addr else b""
+        if text and b"\0" not in text:
+            text = self.space.read(self._name_addr, 4096)
+        return os.fsdecode(text.split(b"\0", 1)[0])
 
-    @property
+    @once
     def path(self) -> str:
         """The kernel's path, else the loader's; without "(deleted)"."""
-        if self._path is None:
-            mapping = self.mapping
-            path = "" if mapping is None else mapping.path.replace("\\012", "\n")
-            if mapping is not None and path.endswith(_DELETED):
-                path = self._without_mark(path, mapping)
-            if not path or path.startswith("["):
-                path = self.loader_name or path
-            self._path = path
-        return self._path
+        mapping = self.mapping
+        path = "" if mapping is None else mapping.path.replace("\\012", "\n")
+        if mapping is not None and path.endswith(_DELETED):
+            path = self._without_mark(path, mapping)
+        if not path or path.startswith("["):
+            path = self.loader_name or path
+        return path
 
     def _without_mark(self, path: str, mapping: Mapping) -> str:
         """Remove the kernel's " (deleted)", unless the file name itself ends so."""
@@ -148,15 +109,13 @@ class LoadedImage:
             pass  # no file has that name: the kernel added the suffix
         return path.removesuffix(_DELETED)
 
-    @property
+    @once
     def name(self) -> str:
         """The last part of its path, by which users know it; the loader's path comes first."""
-        if self._name is None:
-            loader = self.loader_name
-            if not loader or loader.startswith("/proc/"):
-                loader = self.path
-            self._name = os.path.basename(loader) or loader
-        return self._name
+        loader = self.loader_name
+        if not loader or loader.startswith("/proc/"):
+            loader = self.path
+        return os.path.basename(loader) or loader
 
     @property
     def soname(self) -> str:
@@ -196,132 +155,115 @@ class LoadedImage:
         header = None if self.file is None else self.file.elf.header
         return 0 if header is None else header.machine
 
-    @property
+    @once
     def arch(self) -> Arch | None:
         """The row of model/arch.py for its machine; if that is not known, for the process's."""
-        if not self._arch:
-            from soscope.model.arch import arch_of_process
+        from soscope.model.arch import arch_of_process
 
-            self._arch = (arch_of_process(self.machine, self.space.bits, self.space.order),)
-        return self._arch[0]
+        return arch_of_process(self.machine, self.space.bits, self.space.order)
 
-    @property
+    @once
     def segments(self) -> list[Segment]:
         """The program headers; empty if they are neither mapped nor in its file."""
-        if self._segments is None:
-            self._segments = self._find_segments()
-        return self._segments
+        segments = self._segments_at(self.load_bias)  # the image nearly always starts at l_addr
+        if segments is not None:
+            return segments
+        mapping = self.space.mapping_at(self.dynamic)
+        if mapping is not None and mapping.inode:
+            same = self.space.mappings_of(mapping.inode)
+            for candidate in reversed([piece for piece in same if piece.start <= mapping.start]):
+                segments = self._segments_at(candidate.start)
+                if segments is not None:
+                    return segments
+        # its file is found by its dynamic section, else by these segments
+        file = self.file if self.dynamic else None
+        return [] if file is None else file.elf.segments
 
-    @property
+    @once
     def elf(self) -> ElfImage:
         """The image as it is in memory."""
-        if self._elf is None:
-            self._elf = ElfImage(
-                self.space.memory,
-                encoding=self.encoding,
-                header=None,
-                segments=self.segments,
-                load_bias=self.load_bias,
-                is_mapped=True,
-                dynamic=self.reader.dynamic if self.dynamic else None,
-            )
-        return self._elf
+        dynamic = self.reader.dynamic if self.dynamic else None
+        return self._mapped(self.segments, dynamic)
 
-    @property
+    @once
     def build_id(self) -> bytes:
         """The GNU build-id in its memory, empty if there is none.
 
         Raises FormatError if its notes are damaged.
         """
-        if self._build_id is None:
-            self._build_id = ElfImage(  # not `elf`, which reads the whole dynamic section
-                self.space.memory,
-                encoding=self.encoding,
-                header=None,
-                segments=self.segments,
-                load_bias=self.load_bias,
-                is_mapped=True,
-            ).build_id
-        return self._build_id
+        return self._mapped(self.segments).build_id  # `elf` reads the whole dynamic section
 
-    @property
+    @once
     def reader(self) -> ElfImage:
         """The tables of its dynamic section; this does not read the program headers.
 
         Raises FormatError if the dynamic section cannot be read.
         """
-        if self._reader is None:
-            coding, memory = self.encoding, self.space.memory
-            self._reader = ElfImage(
-                memory,
-                encoding=coding,
-                header=None,
-                segments=[],
-                load_bias=self.load_bias,
-                is_mapped=True,
-                dynamic=Dynamic.read(memory, coding, self.dynamic) if self.dynamic else Dynamic([]),
-            )
-        return self._reader
+        memory = self.space.memory
+        dynamic = Dynamic.read(memory, self.encoding, self.dynamic) if self.dynamic else Dynamic([])
+        return self._mapped([], dynamic)
 
-    @property
+    def _mapped(self, segments: list[Segment], dynamic: Dynamic | None = None) -> ElfImage:
+        """Return the image in memory, with these program headers and this dynamic section."""
+        return ElfImage(
+            self.space.memory,
+            encoding=self.encoding,
+            header=None,
+            segments=segments,
+            load_bias=self.load_bias,
+            is_mapped=True,
+            dynamic=dynamic,
+        )
+
+    @once
     def symbols(self) -> SymbolTable:
         """The dynamic symbols.
 
         Raises FormatError if the dynamic section cannot be read.
         """
-        if self._symbols is None:
-            self._symbols = self.reader.symbols
-        return self._symbols
+        return self.reader.symbols
 
-    @property
+    @once
     def file(self) -> ImageFile | None:
         """The file that was mapped, None if it cannot be opened any more."""
-        if isinstance(self._file, bool):
-            self._file = open_file(self)
-        return self._file
+        return open_file(self)
 
-    @property
+    @once
     def names(self) -> ImageNames:
         """The static symbols of its own file and of debug files."""
-        if self._names is None:
-            from soscope.live.names.staticnames import ImageNames
+        from soscope.live.names.staticnames import ImageNames
 
-            file = self.file
-            try:
-                build_id = self.build_id
-            except FormatError:
-                build_id = b"" if file is None else file.build_id
-            self._names = ImageNames(
-                None if file is None else file.elf,
-                build_id=build_id,
-                path=self.path,
-                roots=self.space.roots,
-            )
-        return self._names
+        file = self.file
+        try:
+            build_id = self.build_id
+        except FormatError:
+            build_id = b"" if file is None else file.build_id
+        return ImageNames(
+            None if file is None else file.elf,
+            build_id=build_id,
+            path=self.path,
+            roots=self.space.roots,
+        )
 
-    @property
+    @once
     def locator(self) -> Locator:
         """Symbols by link-time address."""
-        if self._locator is None:
-            from soscope.live.names.locate import DYNAMIC, MEMORY, VDSO, Locator
+        from soscope.live.names.locate import DYNAMIC, MEMORY, VDSO, Locator
 
-            rule = VDSO if self.is_vdso else DYNAMIC if self.link_map or self.is_main else MEMORY
-            # prefer the file, because a tracer changes what is in memory
-            elf = self.elf if self.file is None else self.file.elf
-            self._locator = Locator(elf, self.names, rule=rule)
-        return self._locator
+        rule = VDSO if self.is_vdso else DYNAMIC if self.link_map or self.is_main else MEMORY
+        # prefer the file, because a tracer changes what is in memory
+        elf = self.elf if self.file is None else self.file.elf
+        return Locator(elf, self.names, rule=rule)
 
-    @property
+    @once
     def ranges(self) -> list[tuple[int, int]]:
         """The run-time addresses (start, end) of its PT_LOADs, sorted."""
-        if self._ranges is None:
-            bias = self.load_bias
-            self._ranges = sorted(
-                (segment.vaddr + bias, segment.vaddr + segment.memsz + bias)
-                for segment in self.segments
-                if segment.type == c.PT_LOAD
-            )
-        return self._ranges
+        bias = self.load_bias
+        return sorted(
+            (segment.vaddr + bias, segment.vaddr + segment.memsz + bias)
+            for segment in self.segments
+            if segment.type == c.PT_LOAD
+        )
 
     @property
     def mappings(self) -> list[Mapping]:
@@ -356,28 +298,12 @@ class LoadedImage:
     @property
     def has_no_segments_yet(self) -> bool:
         """Return whether its program headers have not been read yet."""
-        return self._segments is None
+        return "segments" not in vars(self)
 
     def take_segments(self, segments: list[Segment]) -> None:
         """Set the program headers, which the caller has read already."""
-        self._segments = segments
-        self._ranges = None
-
-    def _find_segments(self) -> list[Segment]:
-        """Read the program headers at the start of the image, which is nearly always l_addr."""
-        segments = self._segments_at(self.load_bias)
-        if segments is not None:
-            return segments
-        mapping = self.space.mapping_at(self.dynamic)
-        if mapping is not None and mapping.inode:
-            same = self.space.mappings_of(mapping.inode)
-            for candidate in reversed([piece for piece in same if piece.start <= mapping.start]):
-                segments = self._segments_at(candidate.start)
-                if segments is not None:
-                    return segments
-        # its file is found by its dynamic section, else by these segments
-        file = self.file if self.dynamic else None
-        return [] if file is None else file.elf.segments
+        self.segments = segments
+        vars(self).pop("ranges", None)
 
     def _segments_at(self, addr: int) -> list[Segment] | None:
         """Return the program headers of the ELF header at `addr`, if it is this image's."""

@@ -20,6 +20,7 @@ from soscope.binfmt.elf.sections import AddressRanges, Sections, read_aranges
 from soscope.binfmt.elf.symboltable import ElfSymbol, SymbolArray, static_table
 from soscope.binfmt.source import ByteSource, FileSource, open_regular
 from soscope.errors import FormatError
+from soscope.model.record import once
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,25 +42,6 @@ class ImageNames:
     soscope's own. `debug_path` is the debug file in use. `notes` has what was refused, and why.
     """
 
-    __slots__ = (
-        "_aranges",
-        "_build_id",
-        "_debug",
-        "_debug_elf",
-        "_is_debug_read",
-        "_is_own_read",
-        "_is_root_compared",
-        "_own",
-        "_parts",
-        "_path",
-        "_roots",
-        "_sections",
-        "_steps",
-        "debug_path",
-        "elf",
-        "notes",
-    )
-
     def __init__(
         self,
         source: ByteSource | ElfImage | None,
@@ -71,16 +53,9 @@ class ImageNames:
         self._build_id = build_id
         self._path = path
         self._roots = roots
-        self._is_root_compared = False
         self._parts: list[Part] = []
         self._steps: Iterator[Part] = self._read()
-        self._sections: Sections | None = None
-        self._own: SymbolArray | None = None
-        self._is_own_read = False
-        self._aranges: AddressRanges | bool | None = False
         self._debug: SymbolArray | None = None
-        self._debug_elf: ElfImage | None = None
-        self._is_debug_read = False
         self.notes: list[str] = []
         self.debug_path: str | None = None
         self.elf: ElfImage | None = None
@@ -114,29 +89,27 @@ class ImageNames:
 
     # ---- the tables ----
 
-    @property
+    @once
     def sections(self) -> Sections | None:
         """The sections of its own file, None if they cannot be read."""
-        if self._sections is None and self.elf is not None:
-            try:
-                self._sections = Sections.read(self.elf)
-            except OSError as error:
-                self.notes.append(str(error))
-        return self._sections
+        try:
+            return None if self.elf is None else Sections.read(self.elf)
+        except OSError as error:
+            self.notes.append(str(error))
+            return None
 
-    @property
+    @once
     def own(self) -> SymbolArray | None:
         """The .symtab of its own file, None if there is none."""
-        if not self._is_own_read:
-            self._is_own_read = True
-            sections = self.sections
-            if self.elf is not None and sections is not None:
-                try:
-                    symbols = static_table(self.elf.source, sections, self.elf.encoding)
-                    self._own = symbols if len(symbols) > 1 else None
-                except (FormatError, OSError) as error:
-                    self.notes.append(str(error))
-        return self._own
+        sections = self.sections
+        if self.elf is None or sections is None:
+            return None
+        try:
+            symbols = static_table(self.elf.source, sections, self.elf.encoding)
+        except (FormatError, OSError) as error:
+            self.notes.append(str(error))
+            return None
+        return symbols if len(symbols) > 1 else None
 
     def _read(self) -> Iterator[Part]:
         own = self.own
@@ -172,24 +145,35 @@ class ImageNames:
 
     # ---- separate debug files ----
 
-    @property
+    @once
     def roots(self) -> list[str]:
         """The root folders, each folder once."""
-        if not self._is_root_compared:
-            self._roots = _different(self._roots)
-            self._is_root_compared = True
-        return self._roots
+        return _different(self._roots)
 
-    @property
+    @once
     def debug_elf(self) -> ElfImage | None:
         """The image's debug file, None if there is none; see `debug_path`.
 
         The file is closed again, so only its headers can be used.
         """
-        if not self._is_debug_read:
-            self._is_debug_read = True
-            self._find_debug()
-        return self._debug_elf
+        places = debuglink.debug_files(
+            self.elf, self.sections, self._build_id, self._path, self.roots, self.notes.append
+        )
+        for path, crc in places:
+            descriptor = open_regular(path)
+            if descriptor is None:
+                continue
+            try:
+                debug = self._accepted(FileSource(descriptor, path), crc)
+                if debug is not None:
+                    self._debug = self._symbols(debug)
+                    self.debug_path = path
+                    return debug
+            except (FormatError, OSError) as error:
+                self.notes.append(str(error))
+            finally:
+                os.close(descriptor)
+        return None
 
     @property
     def shift(self) -> int:
@@ -211,32 +195,19 @@ class ImageNames:
         sections = self.sections
         if sections is None or sections.named(".debug_info") is None:
             return self.own is None and self.debug_elf is not None and self.debug is None
-        if self._aranges is False and self.elf is not None:
-            try:
-                self._aranges = read_aranges(sections, self.elf.encoding)
-            except (FormatError, OSError):
-                self._aranges = None
-        return isinstance(self._aranges, bool | None) or self._aranges.may_have(vaddr)
+        ranges = self._aranges
+        return ranges is None or ranges.may_have(vaddr)
 
-    def _find_debug(self) -> None:
-        places = debuglink.debug_files(
-            self.elf, self.sections, self._build_id, self._path, self.roots, self.notes.append
-        )
-        for path, crc in places:
-            descriptor = open_regular(path)
-            if descriptor is None:
-                continue
-            try:
-                debug = self._accepted(FileSource(descriptor, path), crc)
-                if debug is not None:
-                    self._debug = self._symbols(debug)
-                    self._debug_elf = debug
-                    self.debug_path = path
-                    return
-            except (FormatError, OSError) as error:
-                self.notes.append(str(error))
-            finally:
-                os.close(descriptor)
+    @once
+    def _aranges(self) -> AddressRanges | None:
+        """The addresses that its own DWARF describes, None if it does not tell."""
+        sections = self.sections
+        try:
+            if sections is not None and self.elf is not None:
+                return read_aranges(sections, self.elf.encoding)
+        except (FormatError, OSError):
+            pass  # any address may be described
+        return None
 
     def _accepted(self, source: FileSource, crc: int | None) -> ElfImage | None:
         """Open a debug file; return None, and add a note, if it belongs to another image."""

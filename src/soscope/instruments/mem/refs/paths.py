@@ -20,10 +20,9 @@ from soscope.instruments.mem.refs.model import (
     HolderStep,
 )
 from soscope.instruments.mem.rubyobjects import RubyNames
-from soscope.live.python.keys import dict_items
 from soscope.live.python.objects import gather
 from soscope.live.python.offsets import PythonLayout
-from soscope.live.python.referents import DICT, TYPE, UNNAMED, Hold, Referents
+from soscope.live.python.referents import DICT, TYPE, UNNAMED, Hold, Referents, dict_items
 from soscope.live.python.types import PythonTypes
 from soscope.live.python.values import c_string, read_str
 from soscope.wire import headers as layout
