@@ -212,10 +212,11 @@ def _namespaces_in(images: Images, data: bytes) -> list[tuple[int, int]]:
     """Return (number, head) of the namespaces in `_rtld_global` that are not known yet."""
     size = images.space.bits // 8
     heads: dict[int, int] = {}
-    for at in range(size, len(data) - size, size):
-        head, count = _pointer_and_count(images, data[at : at + size + 4])
+    words = images.space.words(data)
+    for index, head in enumerate(words[1:-1], 1):
         if not head or head % size or head in images.by_link_map:
             continue
+        _, count = _pointer_and_count(images, data[index * size :])
         namespace = _namespace(images, head, count) if count <= _MOST_LISTED else 0
         if namespace:
             heads.setdefault(namespace, head)

@@ -8,6 +8,7 @@ import os
 import stat
 import time
 from bisect import bisect_right
+from struct import unpack_from
 
 from soscope.binfmt.source import READING, ByteSource
 from soscope.errors import FormatError, NoSuchProcess, SoscopeError
@@ -357,13 +358,10 @@ class Space:
         data = self.memory.read(addr, size)
         return int.from_bytes(data, self.endian) if len(data) == size else None
 
-    def words(self, data: bytes) -> list[int]:
+    def words(self, data: bytes) -> tuple[int, ...]:
         """Return the address-sized words in `data`; a part of a word at its end does not count."""
-        size = self.bits // 8
-        return [
-            int.from_bytes(data[at : at + size], self.endian)
-            for at in range(0, len(data) - size + 1, size)
-        ]
+        count = len(data) * 8 // self.bits
+        return unpack_from(f"{self.order}{count}{'Q' if self.bits == 64 else 'I'}", data)
 
     @property
     def roots(self) -> list[str]:
