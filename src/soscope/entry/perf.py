@@ -16,7 +16,7 @@ from operator import itemgetter
 from struct import Struct, pack_into, unpack_from
 
 from soscope.entry.isa import arch
-from soscope.entry.ptrace import libc
+from soscope.entry.ptrace import failure, libc
 from soscope.proc import status
 
 TYPE_CHECKING = False
@@ -180,9 +180,9 @@ class PerfEvents:
             )
             if descriptor >= 0:
                 return descriptor
-            number = ctypes.get_errno()
-            if number not in (errno.EACCES, errno.EPERM) or not self.has_kernel:
-                raise OSError(number, os.strerror(number))
+            error = failure()
+            if error.errno not in (errno.EACCES, errno.EPERM) or not self.has_kernel:
+                raise error
             self.has_kernel = False
 
     def _attr(self) -> bytes:
@@ -200,8 +200,7 @@ class PerfEvents:
         """Attach an event to the ring of its processor. Raises OSError."""
         if processor in self._rings:
             if libc.ioctl(descriptor, _SET_OUTPUT, self._rings[processor][1]):
-                number = ctypes.get_errno()
-                raise OSError(number, os.strerror(number))
+                raise failure()
             return
         for pages in _PAGES:
             try:

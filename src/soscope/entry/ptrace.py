@@ -67,11 +67,16 @@ _ptrace.restype = ctypes.c_long
 _ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
 
 
+def failure() -> OSError:
+    """Return the error of the last call of libc, by errno."""
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number))
+
+
 def request(code: int, tid: int, addr: object = None, data: object = None) -> None:
     """Make a request whose result does not matter."""
     if _ptrace(code, tid, addr, data) == -1:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        raise failure()
 
 
 def seize(tid: int, options: int) -> None:
@@ -131,8 +136,7 @@ def is_sent(tid: int) -> bool:
 def send(tid: int, signal: int) -> None:
     """Send a signal to one thread (tkill(2))."""
     if libc.syscall(_TKILL, tid, signal) == -1:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        raise failure()
 
 
 def signal_mask(tid: int) -> int:
@@ -154,8 +158,7 @@ def seccomp_filter(tid: int, index: int, buffer: ctypes.Array[ctypes.c_char]) ->
     """
     size = int(_ptrace(SECCOMP_GET_FILTER, tid, index, ctypes.addressof(buffer)))
     if size < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        raise failure()
     return size
 
 

@@ -13,6 +13,7 @@ import time
 
 from soscope.entry.isa import arch
 from soscope.entry.ptrace import RemoteMemory
+from soscope.model.record import Record
 
 RUNS = 2  # rank of a thread that is in no system call
 _NS = 1_000_000_000
@@ -23,7 +24,7 @@ _SAMPLES = 3
 Owed = tuple[int, int]
 
 
-class Wait:
+class Wait(Record):
     """A system call that a thread is in.
 
     `number` is the call's number. `ran_at` is the time at which the thread last ran (ns of the
@@ -31,13 +32,10 @@ class Wait:
     by then, and `processor` the number of that processor.
     """
 
-    __slots__ = ("number", "processor", "ran_at", "switches")
-
-    def __init__(self, number: int, ran_at: int = 0, switches: int = 0, processor: int = 0) -> None:
-        self.number = number
-        self.processor = processor
-        self.ran_at = ran_at
-        self.switches = switches
+    number: int
+    ran_at: int = 0
+    switches: int = 0
+    processor: int = 0
 
 
 def look(tid: int, *, restarts: bool = False) -> Wait | None:

@@ -8,7 +8,7 @@ because the agent's list of changes refers to it by the index.
 
 from __future__ import annotations
 
-from soscope.model.record import Record
+from soscope.model.record import Record, fresh
 from soscope.wire import layout
 
 TYPE_CHECKING = False
@@ -56,18 +56,15 @@ class Patch(Record):
     left: int = 0
 
 
-class PatchTable:
+class PatchTable(Record):
     """All patches of a process. Items of `patches` and `libraries` may be free (None)."""
 
-    __slots__ = ("failed", "libraries", "patches", "state", "text", "why")
-
-    def __init__(self) -> None:
-        self.patches: list[Patch | None] = []
-        self.libraries: list[PatchLibrary | None] = []
-        self.state = layout.PATCHES_NONE
-        self.why = layout.PATCHES_FINE
-        self.failed = 0
-        self.text = ""
+    patches: list[Patch | None] = fresh(list)
+    libraries: list[PatchLibrary | None] = fresh(list)
+    state: int = layout.PATCHES_NONE
+    why: int = layout.PATCHES_FINE
+    failed: int = 0
+    text: str = ""
 
     def add(self, symbol: str, name: str, path: str, callers: list[Caller]) -> Patch:
         """Add a patch that replaces a symbol with `name` of the library at `path`.
@@ -107,11 +104,7 @@ class PatchTable:
 
     def standing_places(self) -> list[int]:
         """Return the indices of the patches that are in place."""
-        return [
-            index
-            for index, patch in enumerate(self.patches)
-            if patch is not None and patch.function
-        ]
+        return [at for at, patch in enumerate(self.patches) if patch and patch.function]
 
     def unused(self) -> list[int]:
         """Return the indices of libraries that no patch needs, and that are to be closed."""

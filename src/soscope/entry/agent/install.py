@@ -8,7 +8,6 @@ maps the file, passes descriptors to the process, and starts the agent
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import mmap
@@ -20,7 +19,7 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import BufferSource
 from soscope.entry import loader
 from soscope.entry.isa import arch
-from soscope.entry.ptrace import RemoteMemory, libc
+from soscope.entry.ptrace import RemoteMemory, failure, libc
 from soscope.entry.tracee import Faulted, Tracee
 from soscope.errors import AgentError, FormatError, NoSuchProcess
 from soscope.model.arch import arch_here
@@ -47,30 +46,16 @@ def agent_path() -> str:
     return os.path.join(os.path.dirname(errors.__file__), "_agent", "libsoscope-agent.so")
 
 
-class Blob:
+class Blob(Record, kw_only=True):
     """A blob, and the addresses that are needed to start it.
 
     `fd` is its file. If it is mapped from offset 0, its code is at its link-time addresses.
     `start`, `hook`, `load`, `unload`, `objects`, `trap` and `loader_event` are such addresses.
-    `pages_offset` is the offset of the trampolines' pages in the file.
+    `pages_offset` is the offset of the trampolines' pages in the file. `content` is what `fill` is
+    to write: the ELF file, and a page of each kind of trampoline.
     """
 
-    __slots__ = (
-        "_content",
-        "build_id",
-        "fd",
-        "hook",
-        "load",
-        "loader_event",
-        "objects",
-        "pages_offset",
-        "size",
-        "start",
-        "trap",
-        "unload",
-    )
-
-    _content: list[bytes]
+    content: list[bytes]
     fd: int
     size: int
     pages_offset: int
@@ -120,25 +105,27 @@ class Blob:
                 raise AgentError(f"the agent is damaged: {image.source.name} has no {name}")
             return symbol.value
 
-        blob = cls()
         _check_text(image)
-        blob.start = address("soscope_agent_start")
-        blob.hook = address("soscope_agent_hook")
-        blob.load = address("soscope_agent_load")
-        blob.unload = address("soscope_agent_unload")
-        blob.objects = address("soscope_agent_objects")
-        blob.trap = address("sosc_trap")
-        blob.loader_event = address("sosc_loader_event")
-        blob.build_id = image.build_id
         pages = [
             image.read(address(name), layout.PAGE, name)
             for name in ("sosc_entry_page", "sosc_site_page", "sosc_counter_page")
         ]
-        blob.pages_offset = len(data) + -len(data) % layout.PAGE
-        blob.size = blob.pages_offset + layout.BLOB_REPEAT * sum(map(len, pages))
-        blob._content = [data.ljust(blob.pages_offset, b"\0"), *pages]
-        blob.fd = sharedfile.create(blob.size, seals=0)
-        return blob
+        offset = len(data) + -len(data) % layout.PAGE
+        size = offset + layout.BLOB_REPEAT * sum(map(len, pages))
+        return cls(
+            content=[data.ljust(offset, b"\0"), *pages],
+            size=size,
+            pages_offset=offset,
+            start=address("soscope_agent_start"),
+            trap=address("sosc_trap"),
+            hook=address("soscope_agent_hook"),
+            load=address("soscope_agent_load"),
+            unload=address("soscope_agent_unload"),
+            objects=address("soscope_agent_objects"),
+            loader_event=address("sosc_loader_event"),
+            build_id=image.build_id,
+            fd=sharedfile.create(size, seals=0),  # last, as nothing fails behind it
+        )
 
     def fill(self) -> None:
         """Write the content, once. This comes after `build`, while other processes are at work.
@@ -146,9 +133,9 @@ class Blob:
         The file is sealed, so that no program that has it can change the code of the next
         program.
         """
-        if self._content:
-            data, *pages = self._content
-            self._content = []
+        if self.content:
+            data, *pages = self.content
+            self.content = []
             whole = b"".join([data, *(page * layout.BLOB_REPEAT for page in pages)])
             # Not by a mapping: the content cannot be sealed while a process that was forked
             # meanwhile has a writable mapping.
@@ -254,16 +241,16 @@ def fetch(tracee: Tracee, descriptor: int) -> int:
     """Bring soscope's `descriptor` into the target. Return its number there, or -errno."""
     # In another process namespace, soscope's number may be another process's, so the opened file
     # is compared.
-    failure = -errno.EBADF
+    error = -errno.EBADF
     for way in (open_by_path, fetch_by_pidfd):
         number = way(tracee, descriptor)
         if number < 0:
-            failure = number
+            error = number
         elif _is_same_file(tracee, number, descriptor):
             return number
         else:
             close(tracee, number)
-    return failure
+    return error
 
 
 def close(tracee: Tracee, number: int) -> None:
@@ -323,8 +310,7 @@ def _take(tracee: Tracee, number: int) -> int:
     finally:
         os.close(pidfd)
     if ours < 0:
-        failure = ctypes.get_errno()
-        raise OSError(failure, os.strerror(failure))
+        raise failure()
     return ours
 
 

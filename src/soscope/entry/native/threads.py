@@ -156,14 +156,14 @@ class NativeThreads:
     def fetch(self, tid: int) -> None:
         """Read the registers of a stopped thread. Raises OSError."""
         if _ptrace(self._get, tid, self._set, self._at):
-            raise _failure()
+            raise ptrace.failure()
         self.tid = tid
         self._has_floats = False
 
     def store(self, tid: int) -> None:
         """Set a thread's registers to `values`. Raises OSError."""
         if _ptrace(self._put, tid, self._set, self._at):
-            raise _failure()
+            raise ptrace.failure()
 
     def move(self, tid: int, pc: int) -> None:
         """Set the program counter of the fetched thread. Raises OSError."""
@@ -171,13 +171,13 @@ class NativeThreads:
             self._machine.move(self.values, pc)
             self.store(tid)
         elif _ptrace(POKEUSER, tid, self._pc_offset, pc):
-            raise _failure()
+            raise ptrace.failure()
 
     @staticmethod
     def resume(tid: int) -> None:
         """Resume a stopped thread. Raises OSError."""
         if _ptrace(ptrace.CONT, tid, 0, 0):
-            raise _failure()
+            raise ptrace.failure()
 
     @staticmethod
     def has_met_trap(tid: int) -> bool:
@@ -255,8 +255,3 @@ class Waiting:
         if tid > 0:
             return tid, self._status.value
         return (0, 0) if ctypes.get_errno() == 4 else (-1, 0)
-
-
-def _failure() -> OSError:
-    number = ctypes.get_errno()
-    return OSError(number, os.strerror(number))

@@ -8,6 +8,7 @@ import os
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import Encoding, Segment
 from soscope.entry.ptrace import RemoteMemory
+from soscope.model.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,14 +23,11 @@ if TYPE_CHECKING:
 _PAGE = 4096
 
 
-class _Cave:
-    __slots__ = ("before", "end", "free", "start")
-
-    def __init__(self, start: int, end: int, before: bytes, size: int) -> None:
-        self.start = start
-        self.end = end
-        self.before = before
-        self.free = list(range(start, end - size + 1, size))
+class _Cave(Record):
+    start: int
+    end: int
+    before: bytes
+    free: list[int]
 
 
 class Caves:
@@ -58,7 +56,9 @@ class Caves:
                 continue
             before = self._memory.read(start + bias, end - start)
             if len(before) == end - start:
-                self._caves.append(_Cave(start + bias, end + bias, before, self._size))
+                start, end = start + bias, end + bias
+                free = list(range(start, end - self._size + 1, self._size))
+                self._caves.append(_Cave(start, end, before, free))
 
     def has(self, start: int) -> bool:
         """Return whether the memory that begins at an address was added already."""
@@ -96,10 +96,7 @@ class Caves:
     def copy_for(self, memory: RemoteMemory) -> Caves:
         """Return a copy for a forked process, whose memory is `memory`."""
         caves = Caves(memory, self._size)
-        for cave in self._caves:
-            copy = _Cave(cave.start, cave.end, cave.before, self._size)
-            copy.free = list(cave.free)
-            caves._caves.append(copy)
+        caves._caves = [cave.but(free=list(cave.free)) for cave in self._caves]
         return caves
 
     def places(self) -> list[tuple[int, bytes]]:
@@ -143,7 +140,7 @@ class NativeMemory(RemoteMemory):
 _LONGEST = 15  # bytes of an instruction, at most
 
 
-class Trap:
+class Trap(Record):
     """One breakpoint at `addr`, which replaces the bytes `before`.
 
     `site` is the caller's object, None if only returns are expected here. `entry` is the caller's
@@ -153,37 +150,16 @@ class Trap:
     be at its end for another reason.
     """
 
-    __slots__ = (
-        "addr",
-        "away",
-        "before",
-        "code",
-        "entry",
-        "instruction",
-        "is_back",
-        "is_doubtful",
-        "open",
-        "site",
-    )
-
-    def __init__(self, addr: int, before: bytes) -> None:
-        self.addr = addr
-        self.before = before
-        self.site: object | None = None
-        self.entry: object | None = None
-        self.is_back = self.is_doubtful = False
-        self.instruction: Displaced | None = None
-        self.code = b""
-        self.away = 0
-        self.open = 0
-
-    def copy(self) -> Trap:
-        """Return the same trap for another process, to which no call returns yet."""
-        trap = Trap(self.addr, self.before)
-        trap.site, trap.entry = self.site, self.entry
-        trap.is_back, trap.is_doubtful = self.is_back, self.is_doubtful
-        trap.instruction, trap.code, trap.away = self.instruction, self.code, self.away
-        return trap
+    addr: int
+    before: bytes
+    site: object | None = None
+    entry: object | None = None
+    is_back: bool = False
+    is_doubtful: bool = False
+    instruction: Displaced | None = None
+    code: bytes = b""
+    away: int = 0
+    open: int = 0
 
 
 class Traps:
@@ -303,8 +279,7 @@ class Traps:
         except OSError:
             return None  # unmapped meanwhile
         self._before[addr] = before
-        trap = self.at[addr] = Trap(addr, before)
-        trap.is_doubtful = machine.is_silent
+        trap = self.at[addr] = Trap(addr, before, is_doubtful=machine.is_silent)
         return trap
 
     def remove(self, trap: Trap) -> None:
@@ -368,7 +343,7 @@ class Traps:
                 if not self._memory.read(addr, size):
                     continue  # the child's parent was killed, with the data of the trap
                 os.pwrite(memory.descriptor, self._machine.trap, addr)
-            copied.at[addr] = trap.copy()
+            copied.at[addr] = trap.but(open=0)  # no call returns there yet
         for addr in self._before.keys() - self.at.keys():
             self._restore(memory.descriptor, addr, self._before[addr])
         copied._backs = {addr: copied.at[addr] for addr in self._backs if addr in copied.at}

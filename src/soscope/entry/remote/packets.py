@@ -466,20 +466,17 @@ _TO_LINUX = {
 _FIRST_REALTIME, _LAST_REALTIME = 45, 75  # SIG33 to SIG63
 
 
-class RemoteStop:
+class RemoteStop(Record):
     """One stop. `kind` is SIGNAL, EXITED or KILLED.
 
     `number` is the protocol's signal number or the exit status. `thread` is the thread's name
     from the stub, "" if there was none. `facts` has the other fields of the packet.
     """
 
-    __slots__ = ("facts", "kind", "number", "thread")
-
-    def __init__(self, kind: str, number: int, thread: str, facts: dict[str, str]) -> None:
-        self.kind = kind
-        self.number = number
-        self.thread = thread
-        self.facts = facts
+    kind: str
+    number: int
+    thread: str
+    facts: dict[str, str]
 
     @property
     def tid(self) -> int:

@@ -113,8 +113,7 @@ class ChildNews:
         mask = (ctypes.c_uint64 * 16)(1 << signal.SIGCHLD - 1)  # sigset_t has 1024 bits
         self._descriptor = int(libc.signalfd(-1, mask, os.O_NONBLOCK | os.O_CLOEXEC))
         if self._descriptor < 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
+            raise ptrace.failure()
 
     def wait(self, seconds: float, descriptor: int | None = None) -> None:
         """Sleep for `seconds` at most, until SIGCHLD comes or a descriptor is readable."""
