@@ -257,22 +257,22 @@ def objection(filters: list[bytes], *, starts: bool = False) -> str | None:
     With `starts`, the thread has just executed a program, and waits in no call. `filters` are
     arrays of `struct sock_filter`.
     """
-    codes = [parse(data) for data in filters]
-    for call in CALLS:
-        if call.name in _NOT_READ or (starts and call.name == "restart_syscall"):
-            continue
-        for known in call.variants:
-            words = seccomp_data(call.number, arch.AUDIT_ARCH, known)
-            for code in codes:
-                if said := _said(call, code, words):
-                    return said
-    return None
+    calls = [
+        call
+        for call in CALLS
+        if call.name not in _NOT_READ and not (starts and call.name == "restart_syscall")
+    ]
+    return _first_objection(calls, filters)
 
 
 def objection_to_loading(filters: list[bytes]) -> str | None:
     """Return which call for loading a library these filters do not allow, None if they do."""
+    return _first_objection(LOADING, filters)
+
+
+def _first_objection(calls: list[SystemCall], filters: list[bytes]) -> str | None:
     codes = [parse(data) for data in filters]
-    for call in LOADING:
+    for call in calls:
         for known in call.variants:
             words = seccomp_data(call.number, arch.AUDIT_ARCH, known)
             for code in codes:

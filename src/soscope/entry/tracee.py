@@ -22,6 +22,9 @@ from soscope.proc.status import read_status, signal
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeVar
+
+    _T = TypeVar("_T")
 
 
 # Let threads make the rest of a system call that soscope's stop has interrupted.
@@ -454,22 +457,6 @@ class Tracee:
     asked to stop (`ptrace.interrupt`).
     """
 
-    __slots__ = (
-        "_frame_at",
-        "_has_run",
-        "_held",
-        "_is_blocked",
-        "_is_in_syscall",
-        "_restorer",
-        "area",
-        "finishes_alone",
-        "frame",
-        "memory",
-        "syscall_addr",
-        "tid",
-        "was_stopped",
-    )
-
     def __init__(self, tid: int) -> None:
         """Open its memory.
 
@@ -494,31 +481,19 @@ class Tracee:
 
     def registers(self) -> arch.Registers:
         """Read the registers."""
-        try:
-            return arch.get_registers(self.tid)
-        except ProcessLookupError:
-            raise self._gone() from None
+        return self._ask(arch.get_registers)
 
     def set_registers(self, registers: arch.Registers) -> None:
         """Replace the registers."""
-        try:
-            arch.set_registers(self.tid, registers)
-        except ProcessLookupError:
-            raise self._gone() from None
+        self._ask(arch.set_registers, registers)
 
     def signal_mask(self) -> int:
         """Return the blocked signals."""
-        try:
-            return ptrace.signal_mask(self.tid)
-        except ProcessLookupError:
-            raise self._gone() from None
+        return self._ask(ptrace.signal_mask)
 
     def set_signal_mask(self, mask: int) -> None:
         """Replace the blocked signals."""
-        try:
-            ptrace.set_signal_mask(self.tid, mask)
-        except ProcessLookupError:
-            raise self._gone() from None
+        self._ask(ptrace.set_signal_mask, mask)
 
     def block_signals(self) -> None:
         """Block every signal except SIGTRAP and the signals of faults.
@@ -538,6 +513,13 @@ class Tracee:
                 ptrace.send(self.tid, self._held.pop())
             except OSError:
                 continue  # the process was killed
+
+    def _ask(self, request: Callable[..., _T], *arguments: object) -> _T:
+        """Make a request about the stopped thread. Raises Gone if it was killed."""
+        try:
+            return request(self.tid, *arguments)
+        except ProcessLookupError:
+            raise self._gone() from None
 
     def _gone(self) -> Gone:
         """Take the wait status of a thread that was killed.
@@ -628,18 +610,12 @@ class Tracee:
                 self._held.append(stop)
                 number = 0
             elif stop in _FAULTS:
-                if not self._is_sent():
+                if not self._ask(ptrace.is_sent):
                     raise Faulted(stop, self.registers().pc)
                 self._held.append(stop)
                 number = 0
             else:
                 number = stop
-
-    def _is_sent(self) -> bool:
-        try:
-            return ptrace.is_sent(self.tid)
-        except ProcessLookupError:
-            raise self._gone() from None
 
     def _wait(self, end: float | None) -> int | None:
         """Wait for a stop and return its status, or None when `end` is reached."""

@@ -193,17 +193,6 @@ class Chosen:
     called only for threads that hold the GIL.
     """
 
-    __slots__ = (
-        "addr",
-        "definition",
-        "image",
-        "is_hooked",
-        "is_inner",
-        "is_unbound",
-        "place",
-        "value",
-    )
-
     def __init__(self, binding: Binding, definition: int, *, is_inner: bool) -> None:
         image = binding.importer
         self.addr = binding.addr

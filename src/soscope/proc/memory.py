@@ -111,7 +111,9 @@ def available() -> int:
     return _UNKNOWN
 
 
-_KEPT = 0b11 << 62  # present, or swapped out (Documentation/admin-guide/mm/pagemap.rst)
+# by the last byte of a page's entry: is it present, or swapped out
+# (Documentation/admin-guide/mm/pagemap.rst)
+_KEPT = bytes(byte >> 6 != 0 for byte in range(256))
 _ENTRY = 8  # bytes
 _AT_ONCE = 512  # entries
 
@@ -143,20 +145,17 @@ def _changes(descriptor: int, start: int, end: int) -> Iterator[tuple[int, bool]
     """Yield each address at which pages begin or cease to be kept, as far as it is known."""
     size = os.sysconf("SC_PAGE_SIZE")
     at, last = start // size, -(-end // size)
-    is_kept = False
+    is_kept = 0
     while at < last:
         data = os.pread(descriptor, min(_AT_ONCE, last - at) * _ENTRY, at * _ENTRY)
-        count = len(data) // _ENTRY
-        if not count:
+        pages = data[_ENTRY - 1 :: _ENTRY].translate(_KEPT)
+        if not pages:
             break
-        entries = memoryview(data).cast("Q")
-        # in most reads all entries are equal: of a stack, a program uses little
-        alike = data == data[:_ENTRY] * count
-        for number in range(1 if alike else count):
-            if bool(entries[number] & _KEPT) != is_kept:
-                is_kept = not is_kept
-                yield (at + number) * size, is_kept
-        at += count
+        here = 0
+        while (here := pages.find(1 - is_kept, here)) >= 0:
+            is_kept = 1 - is_kept
+            yield (at + here) * size, bool(is_kept)
+        at += len(pages)
     if is_kept:
         yield at * size, False
 

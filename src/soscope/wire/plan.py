@@ -346,19 +346,6 @@ class LaidOut:
     plan's file in bytes.
     """
 
-    __slots__ = (
-        "_functions",
-        "_given",
-        "_main_name",
-        "_main_path",
-        "_own",
-        "_plan",
-        "_sections",
-        "plan_size",
-        "size",
-        "target_size",
-    )
-
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._sections = [0] * (2 * layout.SECTIONS)

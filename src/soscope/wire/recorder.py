@@ -37,20 +37,6 @@ class Recorder:
     If the ring is full, `make_room` is called. It makes the reader take the data in the ring.
     """
 
-    __slots__ = (
-        "_block",
-        "_chunk",
-        "_counts",
-        "_fields",
-        "_make_room",
-        "_owner",
-        "_seq",
-        "_strings",
-        "_unit",
-        "_words",
-        "ticks",
-    )
-
     def __init__(
         self, block: ControlBlock, ticks: Callable[[], int], make_room: Callable[[], object]
     ) -> None:

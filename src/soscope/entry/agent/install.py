@@ -382,17 +382,6 @@ class Facts:
     they are not known, they are the smallest 64-bit integer and 0.
     """
 
-    __slots__ = (
-        "auxv",
-        "errno_offset",
-        "function",
-        "is_by_loader",
-        "loader",
-        "r_debug",
-        "saved",
-        "tid_offset",
-    )
-
     def __init__(self, vector: dict[int, int], memory: RemoteMemory) -> None:
         """Find the loader's function and its `struct r_debug`.
 

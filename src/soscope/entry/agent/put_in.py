@@ -149,18 +149,6 @@ class PutIn:
     other programs.
     """
 
-    __slots__ = (
-        "_auxv",
-        "_facts",
-        "_mask",
-        "_saw_add",
-        "base",
-        "hooks_loader",
-        "marks",
-        "path",
-        "tracee",
-    )
-
     _facts: Facts
 
     def __init__(self, tracee: Tracee) -> None:

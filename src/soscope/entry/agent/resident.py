@@ -252,19 +252,6 @@ class Resident:
     bytes of code in front of the trampolines.
     """
 
-    __slots__ = (
-        "_memory",
-        "_plan",
-        "_standing",
-        "_staying",
-        "base",
-        "build_id",
-        "fields",
-        "is_held",
-        "taken_patches",
-        "text_size",
-    )
-
     def __init__(self, memory: RemoteMemory, base: int) -> None:
         self._memory = memory
         self.base = base

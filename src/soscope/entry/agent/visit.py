@@ -84,22 +84,6 @@ class Visit:
     the program, `file` is the loader's.
     """
 
-    __slots__ = (
-        "_loader_code",
-        "_lock",
-        "_start",
-        "agents",
-        "facts",
-        "file",
-        "filtered",
-        "mappings",
-        "memory",
-        "path",
-        "pid",
-        "threads",
-        "tries",
-    )
-
     def __init__(self, pid: int) -> None:
         """Examine the process.
 

@@ -50,18 +50,6 @@ class Stack(Record):
 class CodePlaces:
     """The mappings of a visited process. `look` reads them, preferably while it is stopped."""
 
-    __slots__ = (
-        "_code_ends",
-        "_code_starts",
-        "_kinds",
-        "_lines",
-        "_restorers",
-        "_seen",
-        "_starts",
-        "_visit",
-        "is_musl",
-    )
-
     def __init__(self, visit: Visit) -> None:
         self._visit = visit
         self._kinds: dict[tuple[int, str], int] = {}

@@ -227,17 +227,6 @@ class PacketStream:
     `piece` is the number of bytes that the other side reads at once, 0 if it is not known.
     """
 
-    __slots__ = (
-        "_acknowledged",
-        "_acknowledges",
-        "_buffer",
-        "_owed",
-        "_socket",
-        "_stray",
-        "is_over",
-        "piece",
-    )
-
     def __init__(self, connected: socket.socket, piece: int = 0) -> None:
         self._socket = connected
         # One system call waits and reads. With select(2) before it, there would be two for each

@@ -79,18 +79,6 @@ class Arena:
     arena grows by brk(2) if `is_contiguous` is true.
     """
 
-    __slots__ = (
-        "addr",
-        "fast",
-        "following",
-        "is_contiguous",
-        "is_main",
-        "layout",
-        "system",
-        "threads",
-        "top",
-    )
-
     def __init__(self, addr: int, data: bytes, layout: StateLayout, *, is_main: bool) -> None:
         self.addr = addr
         self.layout = layout

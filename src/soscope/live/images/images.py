@@ -14,6 +14,7 @@ from soscope.errors import FormatError, NoSuchProcess, SoscopeError
 from soscope.live.images.image import LoadedImage
 from soscope.live.images.scope import global_scope, older_namespaces, rtld_global
 from soscope.live.images.space import Space
+from soscope.model.record import once
 from soscope.proc import maps
 from soscope.proc.maps import Mapping
 
@@ -47,26 +48,6 @@ class Images:
     list.
     """
 
-    __slots__ = (
-        "_all",
-        "_ranges",
-        "_scopes",
-        "by_link_map",
-        "debug",
-        "is_guessed",
-        "linked",
-        "loader_base",
-        "main",
-        "namespaces",
-        "private",
-        "scope_is_guessed",
-        "seen_maps",
-        "space",
-        "started",
-        "state",
-        "watched",
-    )
-
     def __init__(self, space: Space, main: LoadedImage) -> None:
         self.space = space
         self.main = main
@@ -82,18 +63,14 @@ class Images:
         self.is_guessed = False
         self.scope_is_guessed = False
         self.seen_maps: bytes | None = None
-        self._all: list[LoadedImage] | None = None
         self._scopes: dict[int, list[LoadedImage]] = {}
-        self._ranges: tuple[list[int], list[tuple[int, LoadedImage]]] | None = None
 
-    @property
+    @once
     def all(self) -> list[LoadedImage]:
         """Every image: first the images of the lists, then those in no list, by address."""
-        if self._all is None:
-            self.space.forget()
-            self.seen_maps = self.space.maps_text
-            self._all = self.linked + unlisted_images(self)
-        return self._all
+        self.space.forget()
+        self.seen_maps = self.space.maps_text
+        return self.linked + unlisted_images(self)
 
     @property
     def is_static(self) -> bool:
@@ -141,19 +118,20 @@ class Images:
         """Return the image at each of many addresses, in the same order."""
         from bisect import bisect_right
 
-        if self._ranges is None:
-            ranges = sorted(
-                (start, end, image.index, image)
-                for image in self.all
-                for start, end in image.ranges
-            )
-            self._ranges = [row[0] for row in ranges], [(row[1], row[3]) for row in ranges]
         starts, rest = self._ranges
         images: list[LoadedImage | None] = []
         for addr in addrs:
             at = bisect_right(starts, addr) - 1
             images.append(rest[at][1] if at >= 0 and addr < rest[at][0] else None)
         return images
+
+    @once
+    def _ranges(self) -> tuple[list[int], list[tuple[int, LoadedImage]]]:
+        """The start addresses of all PT_LOADs, and the end and the image of each."""
+        ranges = sorted(
+            (start, end, image.index, image) for image in self.all for start, end in image.ranges
+        )
+        return [row[0] for row in ranges], [(row[1], row[3]) for row in ranges]
 
     def named(self, text: str) -> list[LoadedImage]:
         """Return the images whose soname, file name or path is `text`, in order."""

@@ -210,23 +210,6 @@ class Space:
     is_here = True
     is_still = False
 
-    __slots__ = (
-        "_asked",
-        "_by_inode",
-        "_held",
-        "_is_closed",
-        "_lines",
-        "_mappings",
-        "_starts",
-        "_text",
-        "auxv",
-        "bits",
-        "memory",
-        "pid",
-        "start",
-        "tid",
-    )
-
     def __init__(self, pid: int, *, is_gentle: bool = False) -> None:
         """Open the process.
 

@@ -102,17 +102,6 @@ class SymbolIndex:
     takes less time to make.
     """
 
-    __slots__ = (
-        "_around",
-        "_bounds",
-        "_ends",
-        "_keys",
-        "_near",
-        "_near_starts",
-        "_starts",
-        "_tables",
-    )
-
     def __init__(
         self,
         tables: list[SymbolArray],

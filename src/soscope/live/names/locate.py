@@ -18,7 +18,7 @@ from soscope.binfmt.elf.symboltable import ElfSymbol, dynamic_table
 from soscope.errors import FormatError
 from soscope.live.names.containing import GAP, INSIDE, UNSIZED, Hit, SymbolIndex, scan
 from soscope.live.names.staticnames import ImageNames, Part
-from soscope.model.record import Record
+from soscope.model.record import Record, once
 
 DYNAMIC = "dlsym"
 VDSO = "vdso"
@@ -90,44 +90,29 @@ class Locator:
     `notes`.
     """
 
-    __slots__ = (
-        "_asked",
-        "_cache",
-        "_elf",
-        "_index",
-        "_names",
-        "_parts",
-        "_rule",
-        "_stubs",
-        "notes",
-    )
-
     def __init__(
         self, elf: ElfImage, names: ImageNames | None = None, *, rule: str = DYNAMIC
     ) -> None:
         self._elf = elf
         self._names = names
         self._rule = rule
-        self._parts: list[Part] | None = None
         self._index: SymbolIndex | None = None
-        self._stubs: X86Stubs | None = None
         self._asked = 0
         self._cache: dict[tuple[int, int], ElfSymbol] = {}
         self.notes: list[str] = []
 
-    @property
+    @once
     def parts(self) -> list[Part]:
         """The tables: first the dynamic symbols, then the static ones."""
-        if self._parts is None:
-            self._parts = []
-            try:
-                self._parts.append((self._rule, dynamic_table(self._elf)))
-            except FormatError as error:
-                self.notes.append(str(error))
-            if self._names is not None:
-                self._parts.extend(self._names.parts())
-                self.notes.extend(self._names.notes)
-        return self._parts
+        parts: list[Part] = []
+        try:
+            parts.append((self._rule, dynamic_table(self._elf)))
+        except FormatError as error:
+            self.notes.append(str(error))
+        if self._names is not None:
+            parts.extend(self._names.parts())
+            self.notes.extend(self._names.notes)
+        return parts
 
     def at(self, vaddr: int) -> Place:
         """Return the place at link-time address `vaddr`."""
@@ -196,15 +181,17 @@ class Locator:
             symbol = self._cache[key] = self.parts[part][1].symbol(row)
         return symbol
 
+    @once
+    def _stubs(self) -> X86Stubs:
+        from soscope.binfmt.isa.x86.stubs import X86Stubs
+
+        return X86Stubs(self._elf, Sections.read(self._elf))
+
     def _stub(self, vaddr: int) -> Place | None:
         segment = _segment_at(self._elf.segments, vaddr)
         if segment is None or not segment.flags & c.PF_X:
             return None
         try:
-            if self._stubs is None:
-                from soscope.binfmt.isa.x86.stubs import X86Stubs
-
-                self._stubs = X86Stubs(self._elf, Sections.read(self._elf))
             stub = self._stubs.at(vaddr)
         except FormatError as error:
             self.notes.append(str(error))
