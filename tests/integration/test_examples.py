@@ -20,6 +20,7 @@ from types import FunctionType
 import pytest
 
 import soscope
+from soscope.model.record import once
 from tests.support.processes.run import run
 from tests.support.processes.tracing import SOSCOPE
 from tests.support.time.patience import until
@@ -27,7 +28,7 @@ from tests.support.time.progress import waits_in
 
 PACKAGE = Path(soscope.__file__).parent
 PUBLIC = [name for name in soscope.__all__ if not name.startswith("__")]
-MEMBERS = (FunctionType, classmethod, staticmethod, property, cached_property)
+MEMBERS = (FunctionType, classmethod, staticmethod, property, cached_property, once)
 WITH_EXAMPLES = [
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
     for path in sorted(PACKAGE.rglob("*.py"))
