@@ -17,10 +17,9 @@ from soscope.binfmt.elf import constants as elf
 from soscope.binfmt.elf.image import ElfImage
 from soscope.control.patch import Replacement
 from soscope.errors import SoscopeError
-from soscope.instruments.patch.spec import misfit
 from soscope.live.names.dwarfnames import DwarfNames
 from soscope.live.names.staticnames import ImageNames
-from soscope.model.call import Signature
+from soscope.model.call import INTEGER, MEMORY, RECORD, VOID, WORD, PassedType, Signature
 from soscope.prototypes import Prototypes
 
 TYPE_CHECKING = False
@@ -206,3 +205,79 @@ def _missing(signature: Signature) -> str:
         if not argument.is_known:
             return f"how its argument {number}, {argument.text}, is passed"
     return f"how its result, {signature.result.text}, is returned"
+
+
+def misfit(name: str, ours: Signature, symbol: str, theirs: Signature) -> str:
+    """Return why function `name` cannot replace `symbol`, "" if no reason is known."""
+    if ours.arguments is not None and theirs.arguments is not None:
+        wrong = _misfit_of_arguments(name, ours, symbol, theirs)
+        if wrong:
+            return f"{name} takes {ours.taken}, {symbol} takes {theirs.taken}: {wrong}"
+    result, wanted = ours.result, theirs.result
+    if not result.is_known or not wanted.is_known:
+        return ""
+    if wanted.kind == VOID:
+        # the caller of a void function passes no address for a result in memory
+        is_misfit = MEMORY in result.classes
+    elif result.kind == VOID:
+        is_misfit = True
+    else:
+        is_misfit = not result.fits(wanted)
+    if not is_misfit:
+        return ""
+    text = f"{name} returns {result.text}, {symbol} returns {wanted.text}"
+    if VOID in (result.kind, wanted.kind):
+        return text
+    return f"{text}: {_difference(result, wanted)}"
+
+
+def _misfit_of_arguments(name: str, ours: Signature, symbol: str, theirs: Signature) -> str:
+    assert ours.arguments is not None
+    assert theirs.arguments is not None
+    wanted = theirs.arguments
+    if theirs.is_variadic and not ours.is_variadic:
+        tail = ours.arguments[len(wanted) :]
+        if not _fits_tail(tail, theirs):
+            return f"{symbol} has '...', {name} has not"
+    elif ours.is_variadic and not theirs.is_variadic:
+        return f"{name} has '...', {symbol} has not"
+    elif len(ours.arguments) != len(wanted):
+        return f"{_count(len(ours.arguments))} for {len(wanted)}"
+    for number, (argument, other) in enumerate(zip(ours.arguments, wanted, strict=False), 1):
+        if not argument.fits(other):
+            return f"argument {number} is {_difference(argument, other)}"
+    return ""
+
+
+def _fits_tail(tail: tuple[PassedType, ...], theirs: Signature) -> bool:
+    """Return whether named arguments can take the variadic arguments of the replaced function."""
+    if not tail:
+        return False
+    if any(
+        len(tail) == len(known) and all(map(PassedType.fits, tail, known)) for known in theirs.tails
+    ):
+        return True
+    return len(tail) <= theirs.words and all(
+        argument.kind == WORD and argument.classes == (INTEGER,) for argument in tail
+    )
+
+
+def _count(number: int) -> str:
+    return "1 argument" if number == 1 else f"{number} arguments"
+
+
+def _difference(ours: PassedType, theirs: PassedType) -> str:
+    if ours.size != theirs.size:
+        return f"{_sized(ours)} for {_sized(theirs)}"
+    return f"{ours.text} ({_where(ours)}) for {theirs.text} ({_where(theirs)})"
+
+
+def _sized(of: PassedType) -> str:
+    return f"{of.text} ({of.size} byte{'s' * (of.size != 1)})"
+
+
+def _where(of: PassedType) -> str:
+    """Return the kind of registers that a type is passed in."""
+    if of.kind == RECORD:
+        return f"a structure: {'+'.join(of.classes)}"
+    return {(INTEGER,): "an integer", (INTEGER, INTEGER): "an integer"}.get(of.classes, of.kind)

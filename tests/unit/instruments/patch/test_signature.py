@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from soscope.errors import UsageError
-from soscope.instruments.patch.spec import check_replacements, misfit, parse_replacement
+from soscope.instruments.patch.comparison import misfit
+from soscope.instruments.patch.spec import check_replacements, parse_replacement
 from soscope.prototypes import load
 from tests.support.files.elffiles import built
 from tests.support.machines.tools import need
